@@ -29,7 +29,7 @@ def commands(of: str, page: str = README) -> list[str]:
 def sessions(page: str = README) -> list[tuple[str, list[str]]]:
     """Commands, each with what is printed."""
     found = []
-    for part in "".join(_blocks("console", "$ ", page)).split("$ ")[1:]:
+    for part in "".join(_blocks("console", "$ ", page)).replace(" \\\n   ", "").split("$ ")[1:]:
         command, *printed = part.splitlines()
         found.append((command, printed))
     return found

@@ -79,7 +79,7 @@ options:
   moved:
     description:
       - With O(stage=empty) VMs that the drain migrated, and the hosts where they are. On libvirt by UUID, on KubeVirt
-        by namespace and name.
+        as namespace/name/UID.
     type: dict
     default: {}
   vm:

@@ -18,7 +18,7 @@ author:
 description:
   - Puts together what the role C(restore) has left in C(restore_result) of the hosts that were out.
     The playbook C(virtops.maintenance.abort) prints it and keeps it in C(maintenance_aborted).
-positional: hostvars, roll
+positional: hostvars, roll, play_hosts
 options:
   _input:
     description: Names of the hosts that were out.
@@ -33,12 +33,18 @@ options:
     description: The record of the roll, as the abort found it. None if there was none.
     type: dict
     required: true
+  play_hosts:
+    description: Names of all hosts of the play, C(ansible_play_hosts_all).
+    type: list
+    elements: str
+    required: true
 """
 
 EXAMPLES = r"""
 - name: Keep what became of the VMs
   ansible.builtin.set_fact:
-    maintenance_aborted: "{{ ['host-a'] | virtops.maintenance.abort_report(hostvars, roll) }}"
+    maintenance_aborted: >-
+      {{ ['host-a'] | virtops.maintenance.abort_report(hostvars, roll, ansible_play_hosts_all) }}
 """
 
 RETURN = r"""
@@ -53,12 +59,22 @@ _value:
 
 
 def abort_report(
-    out: Sequence[str], hostvars: Mapping[str, Mapping[str, Any]], roll: Mapping[str, Any] | None
+    out: Sequence[str],
+    hostvars: Mapping[str, Mapping[str, Any]],
+    roll: Mapping[str, Any] | None,
+    play_hosts: Sequence[str],
 ) -> dict[str, Any]:
     """As the core has it."""
-    missing = {"msg": "it is not in the inventory, so nothing was done with it"}
-    restores = {name: hostvars[name].get("restore_result") or {} if name in hostvars else missing for name in out}
+    restores = {name: _restore(name, hostvars, play_hosts) for name in out}
     return status.aborted(roll, out, restores)
+
+
+def _restore(name: str, hostvars: Mapping[str, Mapping[str, Any]], play_hosts: Sequence[str]) -> Mapping[str, Any]:
+    if name not in hostvars:
+        return {"msg": "it is not in the inventory, so nothing was done with it"}
+    if name not in play_hosts:
+        return {"msg": "it is not among the hosts of this command, so nothing was done with it: abort without a limit"}
+    return hostvars[name].get("restore_result") or {}
 
 
 class FilterModule:

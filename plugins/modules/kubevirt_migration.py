@@ -33,6 +33,13 @@ options:
     description: Its namespace.
     type: str
     default: default
+  uid:
+    description:
+      - UID of the VirtualMachine, or of the instance if it is bare. A VM that was deleted and made anew with the same
+        name has another one, and is then refused.
+      - Default is whichever VM has the name.
+    type: str
+    default: ''
   state:
     description:
       - V(migrated) moves it. What is under way already is taken over, whoever began it.
@@ -323,6 +330,7 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "namespace": {"type": "str", "default": "default"},
+            "uid": {"type": "str", "default": ""},
             "state": {"type": "str", "choices": ["migrated", "aborted"], "default": "migrated"},
             "node": {"type": "str", "default": ""},
             "target": {"type": "str", "default": ""},
@@ -348,6 +356,7 @@ def main() -> None:
             run_id=options.run_id(params),
             requester=options.requester(params),
             reason=params["reason"],
+            uid=params["uid"],
             node=params["node"],
             target=params["target"],
             selector={str(k): str(v) for k, v in params["added_node_selector"].items()},

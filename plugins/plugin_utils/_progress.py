@@ -347,6 +347,16 @@ def summary(result: Mapping[str, Any], wanted: str) -> str:
     return "\n".join(map(plain, lines))
 
 
+def reached(result: Mapping[str, Any]) -> str:
+    """One line for a host that is as it was wanted."""
+    node, phase = result["node"], result["phase"]
+    if phase != "Drained":
+        return f"{node} is {'in service again' if phase == 'Active' else phase.lower()}"
+    counts = [(number, verdict) for verdict, number in result.get("counts", {}).items() if number]
+    told = [f"{number} {verdict.replace('_', ' ')}" for number, verdict in counts if verdict != "total"]
+    return f"{node} is drained: {', '.join(told) or 'no VMs'}"
+
+
 def unanswered(result: Mapping[str, Any], wanted: str) -> str:
     """Which hooks wait, and what has to be done with them."""
     lines = [f"{_what(result)} is {result['phase']}, not {wanted}: hooks wait for an answer."]

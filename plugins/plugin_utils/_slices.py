@@ -15,7 +15,18 @@ from typing import Any
 from ansible.errors import AnsibleActionFail, AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
-from ._progress import Progress, duration, plain, plain_diff, predicted_lines, stamped, summary, unanswered, would_not
+from ._progress import (
+    Progress,
+    duration,
+    plain,
+    plain_diff,
+    predicted_lines,
+    reached,
+    stamped,
+    summary,
+    unanswered,
+    would_not,
+)
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
@@ -77,15 +88,19 @@ def run_slices(
         waiting = bool(waits)
         module_args["begun"] = not waits or module_args.get("begun", False)  # it has not begun yet
         module_args.pop("hooks_done", None)  # they stand in the record now
-    state = str(module_args.get("state") or next(iter(good)))
+    _judge(display, result, good[str(module_args.get("state") or next(iter(good)))], bool(position))
+    return result
+
+
+def _judge(display: Display, result: dict[str, Any], wanted: str, in_roll: bool) -> None:
+    """Is it as it was wanted? That is said, or it is a failure; a roll says the first in its own words."""
     if result.get("ended") == "needs":
         # A failure: who does not know of hooks must not go on as if the host were empty.
-        result["failed"] = True
-        result["msg"] = unanswered(result, good[state])
-    elif result["phase"] != good[state]:
-        result["failed"] = True
-        result["msg"] = summary(result, good[state])
-    return result
+        result.update(failed=True, msg=unanswered(result, wanted))
+    elif result["phase"] != wanted:
+        result.update(failed=True, msg=summary(result, wanted))
+    elif not in_roll and not result.get("vm"):
+        display.display(stamped(plain(reached(result))))
 
 
 def _report_forecast(display: Display, result: Mapping[str, Any], wanted: str) -> None:

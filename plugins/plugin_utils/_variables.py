@@ -59,7 +59,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "type": "str",
         "choices": ["LowNodeUtilization", "HighNodeUtilization", "NoScoring"],
     },
-    "maintenance_plan_file": {"type": "str"},
+    "maintenance_plan_file": {"type": "file"},
     "maintenance_platform": {"type": "str", "choices": ["libvirt", "kubevirt"]},
     "maintenance_pods": {"type": "dict"},
     "maintenance_preflight_fail_on": {"type": "str", "choices": ["blockers", "node_blockers", "nothing"]},
@@ -67,7 +67,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_reason": {"type": "str"},
     "maintenance_reboot": {"type": "reboot"},
     "maintenance_reboot_timeout": {"type": "int", "positive": True},
-    "maintenance_report": {"type": "str"},
+    "maintenance_report": {"type": "folder"},
     "maintenance_requester": {"type": "str"},
     "maintenance_reserve": {"type": "int"},
     "maintenance_rules": {"type": "list", "elements": "dict"},
@@ -76,11 +76,11 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_slots_on": {"type": "str"},
     "maintenance_soak": {"type": "duration"},
     "maintenance_speeds": {"type": "dict"},
-    "maintenance_status_file": {"type": "str"},
+    "maintenance_status_file": {"type": "file"},
     "maintenance_taints": {"type": "list"},
     "maintenance_take_over": {"type": "bool"},
     "maintenance_tasks": {"type": "str"},
-    "maintenance_textfile": {"type": "str", "needs": "maintenance_report"},
+    "maintenance_textfile": {"type": "file", "needs": "maintenance_report"},
     "maintenance_until": {"type": "time"},
     "maintenance_uri": {"type": "str"},
     "maintenance_working_sets": {"type": "dict", "values": "float"},
@@ -129,8 +129,6 @@ SECRET = ("_metrics",)  # has a token
 # What the filter `bool` understands as the roles do. It takes anything else for false.
 REBOOTS = ("auto", "always", "never")
 BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
-
-
 # Of a role's own variables that hide a shared one those that may be an empty text.
 EMPTY = ("_plan_file", "_reason", "_requester", "_run_id", "_slots_on")
 # Of hosts, which must be in the inventory.
@@ -353,6 +351,12 @@ def _str(value: Any) -> str:
     return "one text" if isinstance(value, (list, tuple, Mapping)) else ""
 
 
+def _path(value: Any, what: str, kind: Callable[[Path], bool]) -> str:
+    """It is made or replaced, a device too."""
+    path = Path(str(value)).expanduser()
+    return _str(value) or (f"the path of a {what}; what is there is none" if path.exists() and not kind(path) else "")
+
+
 def _share(value: Any) -> str:
     return _refused(lambda: most_unavailable(str(value)), "a number of hosts above 0, or a share such as 20%")
 
@@ -379,7 +383,9 @@ _KINDS = {
     "bool": _bool,
     "dict": _dict,
     "duration": _duration,
+    "file": lambda value: _path(value, "file", Path.is_file),
     "float": _float,
+    "folder": lambda value: _path(value, "folder", Path.is_dir),
     "int": _int,
     "list": _list,
     "path": _str,

@@ -118,6 +118,18 @@ def test_a_vm_that_is_not_there_or_off(sim, one) -> None:
         one.migrate(name="default/off")
 
 
+@pytest.mark.parametrize("bare", [False, True])
+def test_one_that_was_made_anew_with_the_same_name_is_another_one(sim, one, bare) -> None:
+    sim.add_vm("vm", "n1", **({"run_strategy": ""} if bare else {}))
+    vmi = sim.find(VMIS, "vm")
+    own = vmi["metadata"] if bare else vmi["metadata"]["ownerReferences"][0]
+    before = len(sim.log)
+    with pytest.raises(VMNotHere, match=rf"is another one now: its UID is {own['uid']}, not of-before.*Nothing was"):
+        one.migrate(uid="of-before")
+    assert writes(sim, before) == []
+    assert one.migrate(uid=own["uid"])["phase"] == "Migrated"
+
+
 def test_a_vm_that_is_stopped_meanwhile(sim, one) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="1000")
     request = one.begin()

@@ -9,7 +9,10 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import NodeUnknown
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.act import Actor
 from kubesim.kinds import BY_PLURAL, NODES
 from kubesim.reading import clean, row
@@ -19,8 +22,12 @@ LEASES = BY_PLURAL["leases"]
 LEASE = "virtops-maintenance-n1"
 
 
-def replace_node(sim) -> None:
+def delete_node(sim) -> None:
     sim.call(lambda: sim.world.store.delete(NODES, "", "n1"))
+
+
+def replace_node(sim) -> None:
+    delete_node(sim)
     sim.add_node("n1")
 
 
@@ -34,6 +41,20 @@ def test_what_was_stopped_is_started_after_the_node_was_replaced(sim, operator, 
     assert (found["phase"], row(found, "vm")["name"]) == ("Active", "default/vm")
     sim.until(lambda: sim.running("vm"))
     assert clean(sim) and sim.find(LEASES, LEASE) is None
+
+
+def test_who_asks_is_told_what_the_drain_of_a_node_has_left(sim, operator) -> None:
+    """Nobody else starts it: not the owner, who wants it off, nor the roll, whose node it is no more."""
+    sim.add_vm("vm", "n1", "None", "Manual", shutdown_seconds="1")
+    store = RollLease(Client(operator.auth), "default")
+    assert operator.drain(allow_stop=True)["phase"] == "Drained" and not store.fleet().left
+    delete_node(sim)
+    assert store.fleet().left["n1"].startswith("deleted, and default/vm of its drain is off: start")
+    with pytest.raises(NodeUnknown, match=r"no node n1 .* Its drain stopped default/vm: start them"):
+        operator.restore()
+    sim.add_node("n1")
+    assert store.fleet().left == {"n1": "registered anew, and default/vm of its drain is off: run the playbook restore"}
+    assert operator.restore()["phase"] == "Active" and not store.fleet().left
 
 
 def test_it_is_known_before_anything_is_stopped(sim, operator, monkeypatch) -> None:

@@ -8,10 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import read_fleet
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request
+from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim import templates
-from kubesim.kinds import VMIS
+from kubesim.kinds import VMIMS, VMIS
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
@@ -63,6 +71,27 @@ def test_what_it_cannot_check_it_says(still) -> None:
     still.vm(vmi=apart(ZONE))
     found = still.told()[Reason.NotChecked]
     assert found["subject"] == "VM default/vm" and f"anti-affinity by {ZONE}" in found["message"]
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "its object was removed"])
+def test_where_a_migration_sent_a_vm_says_nothing_of_the_next_one(sim, operator, one, kept) -> None:
+    """KubeVirt makes each target pod from the VMI: what a migration added to the selector of its pod is not there."""
+    sim.add_vm("vm", "n2")
+    assert one.migrate(target="n1")["phase"] == "Migrated"
+    sim.until(lambda: set(phases(sim)) == {"Succeeded"})
+    (migration,) = sim.all(VMIMS)
+    if not kept:
+        sim.call(lambda: sim.world.store.delete(VMIMS, "default", migration["metadata"]["name"]))
+    (vm,) = read_fleet(operator.auth)["vms"]
+    assert vm["host"] == "n1" and vm["refused_by"] == {}
+    found = preflight(Request(operator.auth, "n1", Policy(), Intent.DRAINED, "preflight"), {})
+    assert [row["code"] for row in found["findings"] if row["severity"] == "blocker"] == []
+
+
+def test_what_the_namespace_adds_to_each_pod_stays(still) -> None:
+    labels = {"kubevirt.io/migrationJobUID": "long-gone"}
+    still.vm(pod={"metadata": {"labels": labels}, "spec": {"nodeSelector": {"env": "prod"}}})
+    assert "no label env=prod" in still.told()[Reason.NoTargetForSelector]["message"]
 
 
 def test_room_on_a_node_that_no_vm_tolerates_is_no_room(still) -> None:

@@ -141,11 +141,23 @@ def play_all(stranger: Stranger, installed: Path) -> int:
     return len(playbooks)
 
 
-def check_environments(stranger: Stranger) -> None:
+def copy_project(stranger: Stranger, installed: Path) -> Path:
+    """The project for AWX, as its page says. Its playbooks import those that are installed."""
+    project = shutil.copytree(installed / "docs" / "awx", stranger.home / "awx")
+    for path in sorted(project.glob("*.yml")):
+        if "import_playbook" in path.read_text(encoding="utf-8"):
+            stranger.run("ansible-playbook", "-i", "nodes.yml", str(path), "--syntax-check")
+    text = stranger.run(
+        "ansible-playbook", "-i", "nodes.yml", str(project / "plan.yml"), "-e", "maintenance_hosts=nodes"
+    )
+    if "It fits" not in text:
+        raise Wrong(f"the project's plan does not print 'It fits':\n{text}")
+    return project
+
+
+def check_environments(stranger: Stranger, project: Path) -> None:
     """ansible-builder takes the definitions of execution environments, and all packages that they name exist."""
     stranger.run("pip", "install", "--quiet", "--disable-pip-version-check", "ansible-builder", "bindep")
-    # The clone is not there for a stranger.
-    project = shutil.copytree(ROOT / "docs" / "awx", stranger.home / "awx")
     for definition in sorted(project.glob("execution-environment*.yml")):
         context = stranger.home / definition.stem
         stranger.run("ansible-builder", "create", "--file", str(definition), "--context", str(context))
@@ -176,7 +188,7 @@ def main() -> int:
                 installed = install(stranger, copy)
                 modules, docs = read_all(stranger, installed)
                 playbooks = play_all(stranger, installed)
-                check_environments(stranger)
+                check_environments(stranger, copy_project(stranger, installed))
             except Wrong as wrong:
                 print(f"test-release: {wrong}", flush=True)
                 return 1

@@ -32,7 +32,6 @@ PAGES = {
     "abort-and-status.md": ("Status and abort", ("How far is it, and how to end it",)),
     "recover.md": ("Recover", ("What to do when a roll was interrupted", "At 3 a.m.")),
     "variables.md": ("Variables", ("Variables",)),
-    "awx.md": ("AWX", ("AWX",)),
 }
 _LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 
@@ -67,8 +66,7 @@ class Guides:
             for heading in [*re.findall(r"^#+ (.+)$", text, re.MULTILINE), title]:
                 self._page_of[anchor(heading)] = page
             self._pages[page] = (f"# {title}\n\n{text.strip()}\n", DOCS)
-        awx = (DOCS / "awx" / "README.md").read_text(encoding="utf-8")
-        self._pages["awx.md"] = (f"{awx}\n{self._pages['awx.md'][0].partition('# AWX')[2]}", DOCS / "awx")
+        self._pages["awx.md"] = ((DOCS / "awx" / "README.md").read_text(encoding="utf-8"), DOCS / "awx")
         for path in sorted(DOCS.glob("*.md")):
             if path.name != WHOLE:
                 self._pages[path.name] = (path.read_text(encoding="utf-8"), DOCS)
@@ -91,11 +89,10 @@ class Guides:
             return target
         path, _, fragment = target.partition("#")
         if not path:
-            there = self._page_of.get(fragment, page) if page in PAGES and page != "awx.md" else page
+            there = self._page_of.get(fragment, page) if page in PAGES else page
             return f"#{fragment}" if there == page else f"{there}#{fragment}"
-        # AWX's page has a section of operating.md, whose links begin in docs.
-        file = next((one for one in ((folder / path).resolve(), (DOCS / path).resolve()) if one.exists()), None)
-        if file is None:
+        file = (folder / path).resolve()
+        if not file.exists():
             raise SystemExit(f"docs: {page}: {target} leads to no file")
         name = str(file.relative_to(ROOT))
         if name == f"docs/{WHOLE}":

@@ -45,6 +45,25 @@ def test_a_roll_whose_hosts_all_failed_says_how_it_ended(roll: Roll) -> None:
     assert told.read_text().split() == ["begin", "failed", "end"]
 
 
+def test_a_roll_of_several_hosts_that_all_failed_says_how_it_ended(roll: Roll) -> None:
+    told = roll.folder / "told"
+    event = f"echo '{{{{ maintenance_event.event }}}}' >> {told}"
+    roll.write("notify.yml", f"- ansible.builtin.shell: {event}\n  delegate_to: localhost\n")
+    roll.write(
+        "work.yml",
+        "- ansible.builtin.command: touch out-{{ inventory_hostname }}\n"
+        "- ansible.builtin.wait_for: {path: 'out-{{ item }}', timeout: 60}\n"
+        "  loop: [host-a, host-b]\n"
+        "- ansible.builtin.fail: {msg: the new kernel is missing}\n",
+    )
+    words = ("-e", "maintenance_hosts=all", "-e", "maintenance_max_unavailable=2", "-e", "maintenance_tasks=work.yml")
+    code, text = roll.run("", *words, "-e", "maintenance_notify=notify.yml")
+    assert code == 2, text
+    assert "Done: none. Out: host-a, host-b. Not begun: none." in text, text
+    assert sorted(told.read_text().split()) == ["begin", "end", "failed", "failed"]
+    assert sorted(roll.steps) == sorted([*steps("host-a")[:2], *steps("host-b")[:2]])
+
+
 def test_a_failed_restore_is_not_reported_as_an_empty_host(roll: Roll) -> None:
     code, text = roll.run("host-a active failed", "-e", "maintenance_hosts=host-a")
     assert code == 2
@@ -107,3 +126,30 @@ def test_a_host_that_an_abort_gave_back_while_it_was_asked_is_not_rebooted(roll:
     assert code == 2, text
     assert "was taken over" in text and "would reboot the control node" not in text
     assert roll.steps == steps("host-a")[:2]
+
+
+def test_a_host_that_was_lost_in_its_work_does_not_go_on_when_another_one_fails(roll: Roll) -> None:
+    """Both are out. Ansible clears the errors of all hosts at once, also of those that are lost."""
+    went_on = roll.folder / "went_on"
+    roll.write(
+        "wait.yml",
+        "- ansible.builtin.command: sleep 0.2\n"
+        "- ansible.builtin.include_tasks: wait.yml\n"
+        "  when: \"'host-b' in ansible_play_hosts\"\n",
+    )
+    roll.write(
+        "work.yml",
+        "- when: inventory_hostname == 'host-b'\n"
+        "  block:\n"
+        "    - ansible.builtin.command: 'true'\n"
+        "      vars: {ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: 1}\n"
+        f"    - ansible.builtin.command: touch {went_on}\n"
+        "- ansible.builtin.include_tasks: wait.yml\n"
+        "- ansible.builtin.fail: {msg: the new kernel is missing}\n",
+    )
+    words = ("-e", "maintenance_hosts=all", "-e", "maintenance_max_unavailable=2", "-e", "maintenance_tasks=work.yml")
+    code, text = roll.run("", *words)
+    assert code != 0, text
+    assert "The roll stopped at host-a" in text and "the new kernel is missing" in text
+    assert not went_on.exists()
+    assert sorted(roll.steps) == sorted([*steps("host-a")[:2], *steps("host-b")[:2]])

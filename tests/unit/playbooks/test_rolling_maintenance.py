@@ -238,7 +238,7 @@ def test_check_mode_shows_the_plan_and_begins_no_roll(roll: Roll) -> None:
 def test_a_roll_that_cannot_be_done_is_refused_before_its_first_host(roll: Roll) -> None:
     """And the next command is a new roll."""
     (roll.folder / "file").write_text("")
-    code, text = roll.run("", "-e", f"maintenance_hosts=all maintenance_report={roll.folder / 'file'}")
+    code, text = roll.run("", "-e", f"maintenance_hosts=all maintenance_report={roll.folder / 'file' / 'report'}")
     assert code != 0
     assert "- maintenance_report cannot be written: " in text.partition("The roll cannot be done, and was not begun")[2]
     assert roll.steps == []

@@ -90,7 +90,7 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
     ]
     found += [f"{r.vm} from {r.owner} is coming" for r in obs.inbound if r.target == record.node]
     found += [f"{c.vm} still holds a reservation on {c.target}" for c in obs.claims.values()]
-    found += [f"a migration of {uuid} is being carried out" for uuid in sorted(obs.held)]
+    found += [_held(obs, uuid, record) for uuid in sorted(obs.held)]
     here = {vm.uuid: vm for vm in obs.vms.values() if vm.node == record.node}
     found += [f"{uuid} is not in the record" for uuid in sorted(set(here) - set(record.vms))]
     for uuid, entry in record.vms.items():
@@ -104,6 +104,19 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
 
 def not_cordoned(node: str) -> str:
     return f"{node} is not cordoned"
+
+
+def _held(obs: Observation, uuid: str, record: NodeRecord) -> str:
+    entry = record.vms.get(uuid)
+    name = entry.name if entry is not None else uuid
+    if uuid in obs.held_by:
+        return f"{name} has left, and its {obs.held_by[uuid]} has not ended"
+    return f"a migration of {name} is being carried out"
+
+
+def pods_that_stay(obs: Observation, record: NodeRecord) -> list[str]:
+    """Those of `problems` that are a pod whose VM runs elsewhere."""
+    return [_held(obs, uuid, record) for uuid in sorted(obs.held) if uuid in obs.held_by]
 
 
 def moving_on(obs: Observation, record: NodeRecord) -> list[str]:

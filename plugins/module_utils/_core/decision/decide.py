@@ -19,7 +19,7 @@ from ..model.record import Ending, Intent, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Reason
 from . import elsewhere, here, hooks, migrations, restore, stops
 from .actions import Decision, Do, NodePhase
-from .certificate import moving_on, not_cordoned, problems
+from .certificate import moving_on, not_cordoned, pods_that_stay, problems
 from .placement import Placement
 from .reconcile import JobStage, Recorded, Situation, judge, most_significant
 from .step import Step
@@ -323,7 +323,9 @@ def _phase(step: Step) -> NodePhase:
     if left and left == moving_on(obs, record):
         return _wait_for_others(step, "; ".join(left))
     if left:
-        phase = _wait_for_node(step, "; ".join(left))
+        pods = left == pods_that_stay(obs, record)
+        reason = Reason.PodStillTerminating if pods else Reason.NodeUnreadable
+        phase = _wait_for_node(step, "; ".join(left), reason)
         if phase is NodePhase.DRAINING and step.cordons and left == [not_cordoned(record.node)]:
             del step.decision.node_findings[record.node]  # it is cordoned in this step
         return phase

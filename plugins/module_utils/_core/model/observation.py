@@ -322,7 +322,8 @@ class Observation:
     of the draining nodes and for VMs that the record names. `claims`: reservations owned by
     the draining nodes. `inbound`: reservations on the draining nodes by others.
     `held`: UUIDs whose holder is alive. `held_for`: run and number of the attempt, for those that
-    it began itself. `silent`: why no holder was heard that is there. `full`: what answers was
+    it began itself. `held_by`: the pod, of those that have left and whose pod is still here.
+    `silent`: why no holder was heard that is there. `full`: what answers was
     read whole; a node that does not answer is not reachable (see `unread`).
     `stop_errors`: why the last save or request to stop came to nothing, by UUID. `unsent`: asked
     for by us to be asked to stop, and the guest is not known to have got a request.
@@ -341,6 +342,7 @@ class Observation:
     outcomes: dict[tuple[str, int], Outcome] = field(default_factory=dict)
     held: frozenset[str] = frozenset()
     held_for: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    held_by: Mapping[str, str] = field(default_factory=dict)
     silent: str = ""
     stop_errors: dict[str, Finding] = field(default_factory=dict)
     unsent: frozenset[str] = frozenset()

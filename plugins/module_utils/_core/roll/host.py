@@ -69,7 +69,7 @@ class Asked:
 
     @property
     def by_name(self) -> bool:
-        """Are VMs found by their name, with the namespace? Else by their UUID."""
+        """Are VMs found by their name, with the namespace and the UID? Else by their UUID."""
         return self.platform == "kubevirt"
 
     @property
@@ -165,7 +165,7 @@ def _empty(ask: Asked) -> Acts:
         return found
     stage, following = next_steps(ask.steps)
     vms = found.get("vms") or ()
-    noted = yield ask.note(stage, tally=table.tally(vms), moved=table.moved(vms, "name" if ask.by_name else "uuid"))
+    noted = yield ask.note(stage, tally=table.tally(vms), moved=table.moved(vms, ask.by_name))
     if noted.get("failed"):
         return {**found, **{key: noted[key] for key in ("failed", "msg", "error") if key in noted}}
     left = [one for one in ask.steps if one not in (Step.DRAIN.value, *following)]
@@ -218,8 +218,7 @@ def _home(ask: Asked) -> Acts:
     changed = False
     for number, move in enumerate(ask.moves, 1):
         vm, home = move["vm"], move["home"]
-        namespace, _slash, name = vm.rpartition("/")
-        named = {"namespace": namespace, "name": name, "node": move["on"]} if ask.by_name else {"name": vm}
+        named = {**_named(vm), "node": move["on"]} if ask.by_name else {"name": vm}
         found = yield Act("move", {**named, "target": home}, {"position": f"back {number}/{len(ask.moves)}"})
         changed = changed or bool(found.get("changed"))
         is_back, why, line = _came_back(found, vm, home)
@@ -231,10 +230,16 @@ def _home(ask: Asked) -> Acts:
     return {"changed": changed}
 
 
+def _named(vm: str) -> dict[str, str]:
+    """Options of kubevirt_migration for a VM as table.moved names it."""
+    namespace, name, uid = (*vm.split("/"), "")[:3]
+    return {"namespace": namespace, "name": name, "uid": uid}
+
+
 def _came_back(found: Mapping[str, Any], vm: str, home: str) -> tuple[bool, str, str]:
     """(it is there, why it is not and is to be tried again, what is shown). Somebody else's move is not undone."""
     row = (found.get("vms") or [{}])[0]
-    called = str(found.get("vm") or vm)
+    called = str(found.get("vm") or "/".join(vm.split("/")[:2]))
     if not _failed(found):
         elsewhere = f"it is on {row.get('at')} now"
         return (True, "", "") if row.get("at") == home else (False, "", words.is_let_be(called, home, elsewhere))

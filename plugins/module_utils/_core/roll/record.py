@@ -224,13 +224,15 @@ def _is_dict(value: object) -> bool:
 class Fleet:
     """All hosts that may be out, and those that are: name -> why. `busy`: of these, somebody is at
     work who will end, a drain or restore for example. `labels`: of the hosts, where the platform has them. `exist`: all
-    that there are, also those that run no VMs; None: the platform does not know."""
+    that there are, also those that run no VMs; None: the platform does not know. `left`: hosts, out or not, that were
+    replaced or removed while they were drained, and what is left of it."""
 
     hosts: Sequence[str]
     out: Mapping[str, str] = field(default_factory=dict)
     busy: frozenset[str] = frozenset()
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     exist: frozenset[str] | None = None
+    left: Mapping[str, str] = field(default_factory=dict)
 
     def gone(self, hosts: Sequence[str]) -> list[str]:
         """Those of them that were removed: nobody can bring them back."""

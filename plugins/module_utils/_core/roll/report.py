@@ -76,7 +76,10 @@ def with_drain(doc: Doc, name: str, result: Mapping[str, Any], foreseen: Sequenc
     if host is None or "vms" not in result:
         return doc
     planned = {row["name"]: row for row in foreseen}
-    host["vms"] = [_vm(row, planned.get(row["name"])) for row in result["vms"]]
+    now_known = {row["name"] for row in result["vms"]}
+    # A host that was installed anew in its work is asked again, and knows of no VM any more.
+    before = [vm for vm in host["vms"] if vm["name"] not in now_known and vm["verdict"] not in _LEFT]
+    host["vms"] = before + [_vm(row, planned.get(row["name"])) for row in result["vms"]]
     if result.get("certificate"):
         host["certificate"], host["certified"] = result["certificate"], now
     host["findings"] = [dict(finding) for finding in result.get("findings") or ()]

@@ -109,10 +109,15 @@ def come_to(
         roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED, State.ABORTING)
         check_stage(roll, host, stage)
         new = with_stage(roll, host, stage, clock.wall(), boot_id, message)
-        new.hosts[host].tally = dict(tally or new.hosts[host].tally)
+        _count(new.hosts[host].tally, tally or {})
         _went(new, host, moved or {})
         if write(store, new, seen, clock):
             return new
+
+
+def _count(known: dict[str, int], tally: Mapping[str, int]) -> None:
+    """After the work the drain is asked again. A host that was installed anew in it knows of no VM any more."""
+    known.update({key: max(number, known.get(key, 0)) for key, number in tally.items()})
 
 
 def note_seen(store: RollStore, host: str, run: str, stage: Stage, clock: Clock) -> None:

@@ -37,10 +37,13 @@ def rows(roll: Roll | None, fleet: Fleet, now: str) -> list[Row]:
     """The hosts of the roll in their order, then the others of the fleet. `now`: UTC."""
     of_the_roll = {} if roll is None else roll.hosts
     found = [_row(entry, roll, fleet, now) for entry in of_the_roll.values() if roll is not None]
-    for name in sorted({*fleet.hosts, *fleet.out}):
+    for name in sorted({*fleet.hosts, *fleet.out, *fleet.left}):
         if name not in of_the_roll:
             out = fleet.out.get(name, "")
             found.append(_plain_row(name, "", "", bool(out), out))
+    for row in found:
+        if row["name"] in fleet.left:
+            row["message"] = "; ".join(filter(None, [row["message"], fleet.left[row["name"]]]))
     return found
 
 
@@ -120,9 +123,9 @@ def _head(roll: Mapping[str, Any] | None, unreadable: str) -> list[str]:
 
 
 def _table(hosts: Sequence[Row]) -> list[str]:
-    """A line for each host of the roll or out of service, with its VMs below; one for the rest."""
-    shown = [row for row in hosts if row["stage"] or row["out"]]
-    rest = [row["name"] for row in hosts if not (row["stage"] or row["out"])]
+    """A line for each host of which there is something to say, with its VMs below; one for the rest."""
+    shown = [row for row in hosts if _says_something(row)]
+    rest = [row["name"] for row in hosts if not _says_something(row)]
     cells = [(row["name"], row["stage"] or "-", row["since"] or "-", _about(row)) for row in shown]
     lines = []
     for row, text in zip(shown, columns(cells)):
@@ -131,6 +134,10 @@ def _table(hosts: Sequence[Row]) -> list[str]:
     if rest:
         lines.append(f"in service: {', '.join(rest)}")
     return lines
+
+
+def _says_something(row: Row) -> bool:
+    return bool(row["stage"] or row["out"] or row["message"])
 
 
 def _about(row: Row) -> str:

@@ -34,13 +34,13 @@ def _was_stopped_to_move(vm: Mapping[str, Any]) -> bool:
     return bool(vm["verdict"] == "cold_moved" and vm["way"] in (Way.SHUTDOWN.value, Way.SAVE.value))
 
 
-def moved(vms: Iterable[Mapping[str, Any]], by: str) -> dict[str, str]:
-    """VMs that a drain migrated, and where they are. `by`: the key of a row by which they are found again.
+def moved(vms: Iterable[Mapping[str, Any]], by_name: bool) -> dict[str, str]:
+    """VMs that a drain migrated, and where they are: by UUID, or `by_name` as namespace/name/UID.
 
     Not those that moved while they were off, and not those that their owner moved.
     """
     migrated = [vm for vm in vms if vm["verdict"] == "moved" and vm["way"] == Way.MIGRATE.value and vm.get("at")]
-    return {str(vm[by]): str(vm["at"]) for vm in migrated}
+    return {f"{vm['name']}/{vm['uuid']}" if by_name else str(vm["uuid"]): str(vm["at"]) for vm in migrated}
 
 
 def lines(roll: Roll) -> list[str]:

@@ -33,8 +33,9 @@ class WantedState(str, Enum):
 class MigrationRequest:
     """Who wants what of which VM.
 
-    `node`: the node that it shall leave; empty: the one on which it is. `target`: name of the
-    node to which. `selector`: labels of it. `begun`: an earlier slice has asked.
+    `uid`: of the VirtualMachine, or of a bare instance; empty: whichever has the name. `node`: the
+    node that it shall leave; empty: the one on which it is. `target`: name of the node to which.
+    `selector`: labels of it. `begun`: an earlier slice has asked.
     """
 
     auth: Mapping[str, Any]
@@ -44,6 +45,7 @@ class MigrationRequest:
     run_id: str
     requester: str = ""
     reason: str = ""
+    uid: str = ""
     node: str = ""
     target: str = ""
     selector: Mapping[str, str] = field(default_factory=dict)

@@ -103,7 +103,7 @@ class Reader:
             raise MigrationRefused(
                 f"There is no node {name} in this cluster (target). See kubectl get nodes. Nothing was changed."
             )
-        label = facts.labels(node).get("kubernetes.io/hostname", "")
+        label = facts.labels(node).get(names.HOSTNAME, "")
         if not label:
             raise MigrationRefused(
                 f"Node {name} (target) has no label kubernetes.io/hostname, by which it is "
@@ -113,14 +113,19 @@ class Reader:
 
     def selector(self) -> dict[str, str]:
         if self._request.target:
-            return {"kubernetes.io/hostname": self._hostname()}
+            return {names.HOSTNAME: self._hostname()}
         return dict(self._request.selector)
 
     def _check_vm(self) -> None:
-        vmi = self._vmi()
+        """Raises VMNotHere."""
+        vmi, request = self._vmi(), self._request
+        if vmi is not None and request.uid not in ("", facts.identity(vmi)):
+            raise VMNotHere(
+                f"VM {request.vm} is another one now: its UID is {facts.identity(vmi)}, not {request.uid}. "
+                "Nothing was changed."
+            )
         if vmi is not None and not facts.final(vmi):
             return
-        request = self._request
         path = names.kubevirt(request.namespace, "virtualmachines", request.name)
         vm = self._client.find(path)
         if vm is None and vmi is None:

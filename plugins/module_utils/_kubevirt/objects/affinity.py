@@ -21,7 +21,6 @@ from .selectors import selects
 
 Obj = dict[str, Any]
 
-_HOSTNAME = "kubernetes.io/hostname"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 # Parts of a term for which more than the pods of a node must be known.
 _BEYOND = ("namespaceSelector", "matchLabelKeys", "mismatchLabelKeys")
@@ -74,7 +73,7 @@ def pod_affinity(obj: Obj) -> PodAffinity:
             continue  # it selects no pod
         term = _term(raw, namespace)
         if term is None:
-            unchecked.append(f"anti-affinity by {raw.get('topologyKey', _HOSTNAME)}")
+            unchecked.append(f"anti-affinity by {raw.get('topologyKey', names.HOSTNAME)}")
             continue
         terms.append(term)
         own = term.namespaces == (namespace,) and term.text
@@ -91,7 +90,7 @@ def pod_affinity(obj: Obj) -> PodAffinity:
 
 def _term(raw: Mapping[str, Any], namespace: str) -> Term | None:
     """None: it takes more than the pods of a node to tell it."""
-    if raw.get("topologyKey", _HOSTNAME) != _HOSTNAME:
+    if raw.get("topologyKey", names.HOSTNAME) != names.HOSTNAME:
         return None
     if any(raw.get(key) is not None for key in _BEYOND):
         return None

@@ -22,6 +22,7 @@ ROLL = "virtops.maintenance/roll"
 ROLL_TAINT = "virtops.maintenance/roll"
 
 # KubeVirt's
+HOSTNAME = "kubernetes.io/hostname"
 NODE_NAME = "kubevirt.io/nodeName"
 VMI_NAME = "kubevirt.io/vmi-name"
 CREATED_BY = "kubevirt.io/created-by"

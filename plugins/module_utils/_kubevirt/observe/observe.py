@@ -109,7 +109,7 @@ class Observer:
         if self._another_node_takes_one(vmis):
             obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
         self.gaps = {uuid: since for uuid, since in self.gaps.items() if uuid in vmis}
-        held = set()
+        held, pods_of = set(), {}
         pods = self.watches.launchers()
         for uuid, vmi in vmis.items():
             if self._put(obs, uuid, vmi, entries.get(uuid)):
@@ -121,9 +121,10 @@ class Observer:
         for uuid, pod in self._strangers(pods, vmis):
             if uuid in entries and uuid not in vmis:
                 held.add(uuid)  # its source pod has not ended
+                pods_of[uuid] = f"pod {'/'.join(facts.key(pod))}"
             elif uuid not in vmis:
                 obs.inbound.append(self._arrival(uuid, pod))
-        obs.held = frozenset(held)
+        obs.held, obs.held_by = frozenset(held), pods_of
         for uuid, entry in entries.items():
             self._departed.add_outcome(obs, uuid, entry, vmis.get(uuid))
         return obs

@@ -81,14 +81,17 @@ def targets(nodes: Iterable[Obj], pods: Iterable[Obj], but: str) -> list[Target]
 
 
 def requirements_of(
-    vmi: Obj, pod: Obj | None, source: Obj, volumes: Mapping[tuple[str, str], Sequence[Obj]]
+    vmi: Obj,
+    pod: Obj | None,
+    source: Obj,
+    volumes: Mapping[tuple[str, str], Sequence[Obj]],
+    migrations: Mapping[str, Obj] | None = None,
 ) -> PodRequirements:
     """What the target pod of this VMI's migration will ask. `source`: the node it runs on.
 
-    `volumes`: namespace and name of a claim -> what its volume asks of a node.
+    `volumes`: namespace and name of a claim -> what its volume asks of a node. `migrations`: by UID.
     """
-    spec = (pod or {}).get("spec") or {}
-    labels = dict(spec.get("nodeSelector") or vmi["spec"].get("nodeSelector") or {})
+    labels = _selector(vmi, pod, migrations or {})
     labels[names.SCHEDULABLE] = "true"
     here = facts.labels(source)
     for label, value in here.items():
@@ -111,6 +114,20 @@ def requirements_of(
     zones = {name: volumes[space, name] for name in claims(vmi) if (space, name) in volumes}
     terms = rule.get("nodeSelectorTerms") or ()
     return PodRequirements(labels, terms, tolerations_of(vmi, pod), needs, zones, placed_pod(vmi))
+
+
+def _selector(vmi: Obj, pod: Obj | None, migrations: Mapping[str, Obj]) -> dict[str, str]:
+    """Of its pod: KubeVirt, and the namespace, may have added to that of the VM. Without what the migration added by
+    which it came here (addedNodeSelector): the next one does not inherit that. Of one whose object was removed that is
+    the host name, by which a target is chosen as a rule."""
+    own = vmi["spec"].get("nodeSelector") or {}
+    labels = dict(((pod or {}).get("spec") or {}).get("nodeSelector") or own)
+    came_by = facts.labels(pod).get(names.JOB_UID) if pod else None
+    if came_by is None:
+        return labels
+    migration = migrations.get(came_by)
+    added = [names.HOSTNAME] if migration is None else migration["spec"].get("addedNodeSelector") or ()
+    return {key: value for key, value in labels.items() if key in own or key not in added}
 
 
 def claims(vmi: Obj) -> list[str]:

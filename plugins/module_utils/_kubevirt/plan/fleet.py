@@ -98,7 +98,7 @@ def fleet_of(
         if facts.final(vmi) or where not in nodes:
             continue
         pod = pods.get(vmi["metadata"]["uid"])
-        asked = _but_counted(requirements_of(vmi, pod, nodes[where], found.volumes))
+        asked = _but_counted(requirements_of(vmi, pod, nodes[where], found.volumes, found.migrations_by_uid))
         key = json.dumps([asked.labels, asked.affinity, asked.tolerations, asked.needs, asked.volumes])
         if key not in refused:
             refused[key] = _refused(targets, asked)

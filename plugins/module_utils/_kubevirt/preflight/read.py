@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,10 @@ class ClusterObjects:
     budgets: dict[str, list[Obj]] = field(default_factory=dict)
     volumes: dict[tuple[str, str], list[Obj]] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
+
+    @functools.cached_property
+    def migrations_by_uid(self) -> dict[str, Obj]:
+        return {one["metadata"]["uid"]: one for one in self.migrations}
 
 
 def read(client: Client) -> ClusterObjects:

@@ -85,7 +85,8 @@ def vm_seen(vmi: Obj, pod: Obj | None, around: Around) -> VMSeen:
     paused, soft = _paused(vmi)
     copied = facts.status(vmi).get("migrationMethod") == "BlockMigration"
     quotas = found.quotas.get(key[0], ())
-    refused = refusals(around.targets, requirements_of(vmi, pod, around.node, found.volumes))
+    wanted = requirements_of(vmi, pod, around.node, found.volumes, found.migrations_by_uid)
+    refused = refusals(around.targets, wanted)
     return VMSeen(
         paused=paused,
         paused_soft=soft,

@@ -11,10 +11,11 @@ restore takes the Lease away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..._core.model.record import NodeRecord
+from ..._core.model.record import Ending, NodeRecord, RecordError
+from ..api.client import Client
 from ..objects import names
 from ..objects.facts import annotations
 from .node_record import Records
@@ -47,6 +48,48 @@ def record_from_lease(lease: Obj, records: Records, node_uid: str, run_id: str) 
     if kept is not None:
         return kept
     return NodeRecord(node=lease["metadata"]["name"].removeprefix(names.LEASE), run_id=runs[-1], runs=runs)
+
+
+def no_node(node: str, lease: Obj | None, client: Client) -> str:
+    """There is none of this name; and what a drain of it has left. Raises RecordError."""
+    text = f"There is no node {node} in this cluster."
+    stopped = _stopped(node, lease, client)
+    if stopped:
+        text += (
+            f" Its drain stopped {', '.join(stopped)}: start them (virtctl start), or register the node again and "
+            "restore it."
+        )
+    return text
+
+
+def left_behind(leases: Iterable[Obj], nodes: Iterable[Obj], client: Client) -> dict[str, str]:
+    """Nodes that were deleted while they were drained and have VMs that are off for it: name -> what to do."""
+    noted = {node["metadata"]["name"]: names.RECORD in annotations(node) for node in nodes}
+    found: dict[str, str] = {}
+    for lease in leases:
+        node = str(lease["metadata"]["name"]).removeprefix(names.LEASE)
+        if noted.get(node):
+            continue
+        try:
+            stopped = _stopped(node, lease, client)
+        except RecordError as exc:
+            found[node] = str(exc)
+            continue
+        if not stopped:
+            continue
+        off = f"{', '.join(stopped)} of its drain {'is' if len(stopped) == 1 else 'are'} off"
+        if node in noted:
+            found[node] = f"registered anew, and {off}: run the playbook restore"
+        else:
+            found[node] = f"deleted, and {off}: start them (virtctl start), or register it again and restore it"
+    return found
+
+
+def _stopped(node: str, lease: Obj | None, client: Client) -> list[str]:
+    """VMs that the drain of this Node stopped and nobody started for it since; empty: its Lease has no record."""
+    record = Records(client, node).load(lease) if lease is not None else None
+    entries = record.vms.values() if record is not None else ()
+    return sorted(one.name for one in entries if one.asked_to_stop and one.ending != Ending.RESTORED.value)
 
 
 def message(node: str) -> str:

@@ -62,13 +62,13 @@ class Records:
         if text is None:
             return None
         try:
-            found = json.loads(_unpack(notes.get(names.INSTANCES, "{}")))
+            found = json.loads(unpack(notes.get(names.INSTANCES, "{}")))
             self.instances = {uuid: Instance(**raw) for uuid, raw in found.items()}
-            self.pods = dict(json.loads(_unpack(notes.get(names.PODS, "{}"))))
+            self.pods = dict(json.loads(unpack(notes.get(names.PODS, "{}"))))
         except (ValueError, TypeError) as exc:
             raise RecordError(f"the annotation {names.INSTANCES} of {self._node} is not readable: {exc}") from exc
         try:
-            return NodeRecord.from_json(_unpack(text))
+            return NodeRecord.from_json(unpack(text))
         except RecordError as exc:
             where = f"annotation {names.RECORD} of {self._node}"
             raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc
@@ -79,9 +79,9 @@ class Records:
 
     def notes(self, record: NodeRecord) -> dict[str, str]:
         """The annotations in which all of it is stored."""
-        notes = {names.RECORD: _pack(record.to_json()), names.INSTANCES: self._instances_json()}
+        notes = {names.RECORD: pack(record.to_json()), names.INSTANCES: self._instances_json()}
         if self.pods:
-            notes[names.PODS] = _pack(json.dumps(self.pods, separators=(",", ":")))
+            notes[names.PODS] = pack(json.dumps(self.pods, separators=(",", ":")))
         return notes
 
     def nudge(self, uuids: Sequence[str], wall: str) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class Records:
 
     def _instances_json(self) -> str:
         known = {uuid: asdict(found) for uuid, found in sorted(self.instances.items())}
-        return _pack(json.dumps(known, separators=(",", ":")))
+        return pack(json.dumps(known, separators=(",", ":")))
 
     def _note(self, notes: dict[str, str]) -> dict[str, Any]:
         return self._client.merge(names.node(self._node), {"metadata": {"annotations": notes}})
@@ -107,13 +107,15 @@ class Records:
         return self._client.merge(names.node(self._node), {"metadata": {"annotations": gone}})
 
 
-def _pack(text: str) -> str:
+def pack(text: str) -> str:
+    """As an annotation keeps it: what is long is compressed."""
     if len(text) < _PACK_FROM:
         return text
     return "z:" + base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
-def _unpack(text: str) -> str:
+def unpack(text: str) -> str:
+    """Raises RecordError."""
     if not text.startswith("z:"):
         return text
     try:

@@ -24,6 +24,8 @@ from ..api.cluster import no_targets, read_cluster
 from ..api.errors import KubeError
 from ..objects import facts, names
 from ..objects.nodes import cordoned, not_ready, takes_vms
+from .lease_notes import left_behind
+from .node_record import pack, unpack
 from .roll_taint import RollTaint
 
 Obj = dict[str, Any]
@@ -44,7 +46,7 @@ class RollLease:
         if not text:
             return None, lease
         try:
-            return Roll.from_json(text), lease
+            return Roll.from_json(unpack(text)), lease
         except RecordError as exc:
             raise RecordError(f"{exc} ({self._where}). Nothing was changed.") from exc
 
@@ -56,17 +58,19 @@ class RollLease:
         ends = roll.state in OVER or (before and not after)
         self._taint.remove(roll.hosts if ends else before - after)
         written = self._write(roll, seen)
+        if written and after and not before:
+            self._taint.remove_old(but=after)
         if written:
             self._taint.put(after - before, roll.id)
         return written
 
     def _left_free(self, seen: Obj | None) -> frozenset[str]:
         text = "" if seen is None else facts.annotations(seen).get(names.ROLL)
-        return left_free(Roll.from_json(text)) if text else frozenset()
+        return left_free(Roll.from_json(unpack(text))) if text else frozenset()
 
     def _write(self, roll: Roll, seen: Obj | None) -> bool:
         body = seen or {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": names.ROLL_LEASE}}
-        notes = {**facts.annotations(body), names.ROLL: roll.to_json()}
+        notes = {**facts.annotations(body), names.ROLL: pack(roll.to_json())}
         lives = roll.state in (State.RUNNING, State.ABORTING)
         spec = {**(body.get("spec") or {}), "holderIdentity": roll.run if lives else ""}
         spec["leaseDurationSeconds"] = int(LEASE)
@@ -100,7 +104,16 @@ class RollLease:
                 found[name] = why
         labels = {node["metadata"]["name"]: facts.labels(node) for node in fleet}
         there = frozenset(node["metadata"]["name"] for node in nodes)
-        return Fleet([*labels], found, frozenset(busy), labels, there)
+        return Fleet([*labels], found, frozenset(busy), labels, there, self._left_behind(nodes))
+
+    def _left_behind(self, nodes: list[Obj]) -> dict[str, str]:
+        """It is told and decides nothing, so it may be missing."""
+        try:
+            leases, _version = self._client.list(self._path)
+        except KubeError:
+            return {}
+        ours = [lease for lease in leases if lease["metadata"]["name"].startswith(names.LEASE)]
+        return left_behind(ours, nodes, self._client)
 
 
 def _out(node: Obj) -> str:

@@ -36,6 +36,18 @@ class RollTaint:
             except KubeError:
                 return
 
+    def remove_old(self, but: Iterable[str]) -> None:
+        """Of a roll whose record somebody deleted. It may stay where it cannot be taken away: the roll goes on."""
+        try:
+            nodes, _version = self._client.list(f"{names.CORE}/nodes")
+            taints = {node["metadata"]["name"]: (node.get("spec") or {}).get("taints") or [] for node in nodes}
+            old = {
+                name for name, found in taints.items() if any(taint.get("key") == names.ROLL_TAINT for taint in found)
+            }
+            self.remove(old - {*but})
+        except KubeError:
+            return
+
     def remove(self, nodes: Iterable[str]) -> None:
         """Raises KubeError: one that stays would turn VMs away for good."""
         for name in sorted(nodes):

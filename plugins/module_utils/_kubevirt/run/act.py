@@ -161,7 +161,7 @@ class Actor:
 
     def _create(self, action: Action, vmi: Obj, record: NodeRecord) -> Finding | None:
         note = self._signature.request(record, "evacuation")
-        where = {"kubernetes.io/hostname": action.target} if action.target else None
+        where = {names.HOSTNAME: action.target} if action.target else None
         try:
             migration_api.create(self._client, vmi, note, where)
         except AccessDenied:

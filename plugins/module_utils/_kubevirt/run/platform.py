@@ -145,7 +145,8 @@ class KubeVirtPlatform:
     def _read_node(self) -> dict[str, Any]:
         node = self.client.find(names.node(self.node))
         if node is None:
-            raise NodeUnknown(f"There is no node {self.node} in this cluster.")
+            lease = self.lock.read() if self.lock is not None else None
+            raise NodeUnknown(lease_notes.no_node(self.node, lease, self.client))
         self._take_node(node)
         return node
 

@@ -20,6 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress impo
     heartbeat,
     in_roll,
     predicted_lines,
+    reached,
     summary,
     vm_line,
     would_not,
@@ -256,3 +257,10 @@ def test_one_missing_right_is_told_once_for_all_vms() -> None:
     assert summary(found, "Drained").split("\n")[1:] == [
         f"{names} (blocked, on host-a): Forbidden: Not allowed: delete x. Grant it."
     ]
+
+
+def test_a_host_that_is_as_it_was_wanted_is_told_in_a_line() -> None:
+    counts = {"moved": 3, "cold_moved": 1, "blocked": 0, "total": 4}
+    assert reached({"node": "a", "phase": "Drained", "counts": counts}) == "a is drained: 3 moved, 1 cold moved"
+    assert reached({"node": "a", "phase": "Active", "counts": counts}) == "a is in service again"
+    assert reached({"node": "a", "phase": "Cordoned", "counts": {}}) == "a is cordoned"

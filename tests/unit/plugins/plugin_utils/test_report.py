@@ -88,6 +88,15 @@ def test_a_vm_that_is_not_back_is_a_failure_of_its_host() -> None:
     assert "not back</span>" in page(doc) and "not moved back to host-a: NoTarget" in page(doc)
 
 
+def test_what_moved_from_a_host_that_was_installed_anew_in_its_work_stays_in_the_report() -> None:
+    doc = report.with_roll(report.empty(), roll("running", entry("host-a", "at work", 5)), at(9))
+    doc = report.with_drain(
+        doc, "host-a", {"vms": [moved("web-1", 1, 2), blocked("gpu")], "phase": "Blocked"}, [], at(9)
+    )
+    doc = report.with_drain(doc, "host-a", {"vms": [], "phase": "Drained"}, [], at(30))
+    assert [vm["name"] for vm in doc["hosts"][0]["vms"]] == ["web-1"]
+
+
 def test_a_case_for_each_host_and_vm() -> None:
     root = ET.fromstring(junit(failed_roll()))
     cases = {(case.get("classname"), case.get("name")): case for case in root.iter("testcase")}

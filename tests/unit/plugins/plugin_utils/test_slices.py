@@ -85,7 +85,7 @@ def test_a_restore_names_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = {"uuid": "u2", "name": "web", "verdict": "moved", "at": "host-b"}
     host = Host({**slice_of("Active", changed=True), "vms": [row | gone, row | moved]})
     run_slices(host.call, {"state": "active"}, GOOD, False)
-    assert [line[9:] for line in lines] == [f"host-a 2/2  db gone, VMVanished: {text}"]
+    assert [line[9:] for line in lines] == [f"host-a 2/2  db gone, VMVanished: {text}", "host-a is in service again"]
 
 
 NEED = {"kind": "hook", "hook": "before", "tasks": "out.yml", "name": "web", "uuid": "u1"}
@@ -200,6 +200,6 @@ def test_what_keeps_it_from_beginning_is_told_once(monkeypatch: pytest.MonkeyPat
     waits = {**slice_of("Restoring", "out_of_time"), "waits_for": "It waits for a Lease."}
     host = Host({**waits, "cursor": "c1"}, {**waits, "cursor": "c2"}, slice_of("Drained"))
     host.run()
-    assert [line[9:] for line in shown] == ["host-a  Restoring  It waits for a Lease."]
+    assert [line[9:] for line in shown] == ["host-a  Restoring  It waits for a Lease.", "host-a is drained: no VMs"]
     assert [call.get("begun", False) for call in host.calls] == [False, False, False]
     assert [call.get("cursor") for call in host.calls] == [None, "c1", "c2"]

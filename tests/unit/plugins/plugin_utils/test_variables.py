@@ -22,7 +22,22 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables imp
 )
 
 ROOT = Path(__file__).resolve().parents[4]
-TYPES = ("str", "bool", "int", "float", "list", "dict", "path", "raw", "reboot", "share", "duration", "time")
+TYPES = (
+    "str",
+    "bool",
+    "int",
+    "float",
+    "list",
+    "dict",
+    "path",
+    "raw",
+    "reboot",
+    "share",
+    "duration",
+    "time",
+    "file",
+    "folder",
+)
 
 
 def told(**given: Any) -> list[str]:
@@ -33,6 +48,19 @@ def test_what_needs_another_one_or_an_extra_var_says_so() -> None:
     assert "needs maintenance_report" in told(maintenance_textfile="/x/roll.prom")[0]
     assert told(maintenance_textfile="/x/roll.prom", maintenance_report="/x") == []
     assert "expected is an extra var, -e maintenance_notify=" in told(maintenance_notify="notify.yml")[0]
+
+
+def test_what_would_be_replaced_is_a_file_and_what_gets_the_report_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "status.json"
+    file.touch()
+    good = {"maintenance_status_file": str(file), "maintenance_report": str(tmp_path / "new")}
+    assert told(**good) == []
+    wrong = told(maintenance_status_file="/dev/null", maintenance_plan_file=str(tmp_path), maintenance_report=str(file))
+    assert wrong == [
+        f"maintenance_plan_file is '{tmp_path}': expected is the path of a file; what is there is none.",
+        f"maintenance_report is '{file}': expected is the path of a folder; what is there is none.",
+        "maintenance_status_file is '/dev/null': expected is the path of a file; what is there is none.",
+    ]
 
 
 def test_a_typo_is_told_with_what_was_meant() -> None:

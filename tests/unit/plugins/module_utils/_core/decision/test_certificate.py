@@ -22,6 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Ending, NodeRecord, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 
 
 def record() -> NodeRecord:
@@ -61,6 +62,14 @@ def test_an_empty_node_that_is_cordoned_now_is_nothing_to_complain_of(waited: fl
     assert found.phases["a"].value == phase
     said = [finding.message for finding in found.node_findings.get("a", ())]
     assert said == (["a is not cordoned"] if waited else [])
+
+
+def test_a_pod_that_stays_after_its_vm_has_left_is_named() -> None:
+    seen = replace(read(1.0), vms={}, held=frozenset({"moved"}), held_by={"moved": "pod shop/virt-launcher-m"})
+    made = replace(record(), intent="drained", vms={"moved": record().vms["moved"]})
+    (finding,) = decide(seen, {"a": made}, Policy()).node_findings["a"]
+    assert finding.reason is Reason.PodStillTerminating
+    assert finding.message == f"{made.vms['moved'].name} has left, and its pod shop/virt-launcher-m has not ended"
 
 
 def vm_on_it(state: State, job: Job | None = None):

@@ -162,8 +162,8 @@ ROWS = [
 
 
 def test_only_what_was_migrated_is_remembered() -> None:
-    assert table.moved(ROWS, "uuid") == {"u1": "b"}
-    assert table.moved(ROWS, "name") == {"shop/web-1": "b"}
+    assert table.moved(ROWS, by_name=False) == {"u1": "b"}
+    assert table.moved(ROWS, by_name=True) == {"shop/web-1/u1": "b"}
 
 
 # What is done with each
@@ -209,9 +209,19 @@ def test_they_move_one_after_the_other_and_each_is_written_down() -> None:
 
 
 def test_on_kubevirt_they_have_a_name_and_a_node() -> None:
-    moves = [{"vm": "shop/web-1", "on": "n2", "home": "n1"}]
+    moves = [{"vm": "shop/web-1/u1", "on": "n2", "home": "n1"}]
     done, _shown, _result = play(home(platform="kubevirt", moves=moves), back("shop/web-1", "n1"), {})
-    assert done[0].options == {"namespace": "shop", "name": "web-1", "node": "n2", "target": "n1"}
+    assert done[0].options == {"namespace": "shop", "name": "web-1", "uid": "u1", "node": "n2", "target": "n1"}
+    assert done[1].options["vm"] == "shop/web-1/u1"
+
+
+def test_a_new_vm_of_the_same_name_is_left_where_it_is_and_said_by_its_name() -> None:
+    moves = [{"vm": "shop/web-1/u1", "on": "n2", "home": "n1"}]
+    why = "VM shop/web-1 is another one now"
+    other = {"failed": True, "error": "VMNotHere", "msg": why}
+    done, shown, result = play(home(platform="kubevirt", moves=moves), other, {})
+    assert (done[1].options["is_back"], done[1].options["why"]) == (False, "")
+    assert shown == [f"shop/web-1 is not moved back to n1: {why}"] and not result.get("failed")
 
 
 def test_one_that_cannot_is_written_down_and_the_next_one_moves() -> None:

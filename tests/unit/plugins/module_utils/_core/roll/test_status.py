@@ -86,6 +86,13 @@ def test_a_host_that_cannot_be_reached_is_a_row_that_says_so() -> None:
     assert found["hosts"][0]["error"] and found["hosts"][0]["vms"] is None
 
 
+def test_what_a_drain_left_on_a_host_that_was_replaced_is_said_though_the_host_is_in_service() -> None:
+    left = {"b": "registered anew, and shop/db of its drain is off", "gone": "deleted, and shop/web is off"}
+    found = show(None, Fleet(("a", "b"), left=left), {})
+    assert found["lines"][1:4] == [f"b     -  -  {left['b']}", f"gone  -  -  {left['gone']}", "in service: a"]
+    assert not any(row["out"] for row in found["hosts"])
+
+
 def test_a_drain_of_no_roll_says_who_and_what_to_type() -> None:
     fleet = Fleet(("a", "b"), {"a": "drained outside of the roll"})
     found = show(None, fleet, {"a": {"vms": [], "record": RECORD}})

@@ -35,6 +35,10 @@ class Api:
     def find(self, path: str) -> dict[str, Any] | None:
         return copy.deepcopy(self.nodes.get(path.rpartition("/")[2]))
 
+    def list(self, path: str) -> tuple[list[dict[str, Any]], str]:
+        assert path.endswith("/nodes")
+        return copy.deepcopy([*self.nodes.values()]), "1"
+
     def merge(self, path: str, patch: dict[str, Any]) -> None:
         node = self.nodes[path.rpartition("/")[2]]
         if self.refuses:
@@ -110,6 +114,16 @@ def test_what_an_aborted_playbook_puts_late_does_not_stay(api: Api) -> None:
     api.nodes["b"]["spec"]["taints"] = [{"key": KEY, "value": "7f3a", "effect": "PreferNoSchedule"}]
     write(api, roll("waiting", "waiting", "waiting", state="aborted"))
     assert api.tainted == ""
+
+
+def test_what_a_roll_left_whose_record_was_deleted_goes_with_the_next_one(api: Api) -> None:
+    begun(api)
+    api.lease = None
+    api.nodes["d"] = {"metadata": {"name": "d", "resourceVersion": "1"}, "spec": {"taints": [BUSY, {"key": KEY}]}}
+    begun_now = {name: HostEntry(name, Stage.WAITING) for name in "ab"}
+    assert write(api, Roll("99", "run", "", "", "", hosts=begun_now))
+    assert write(api, Roll("99", "run", "", "", "", hosts={**begun_now, "a": HostEntry("a", Stage.DRAINING)}))
+    assert (api.tainted, api.nodes["d"]["spec"]["taints"]) == ("ab", [BUSY])
 
 
 def test_who_loses_the_write_puts_none(api: Api) -> None:
