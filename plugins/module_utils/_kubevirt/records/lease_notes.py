@@ -64,11 +64,13 @@ def no_node(node: str, lease: Obj | None, client: Client) -> str:
 
 def left_behind(leases: Iterable[Obj], nodes: Iterable[Obj], client: Client) -> dict[str, str]:
     """Nodes that were deleted while they were drained and have VMs that are off for it: name -> what to do."""
-    noted = {node["metadata"]["name"]: names.RECORD in annotations(node) for node in nodes}
+    there = {node["metadata"]["name"]: node for node in nodes}
     found: dict[str, str] = {}
     for lease in leases:
         node = str(lease["metadata"]["name"]).removeprefix(names.LEASE)
-        if noted.get(node):
+        # One that has its record is still drained. One with the same UID was restored, and this is all that is left
+        # where the restore was killed just then.
+        if node in there and (names.RECORD in annotations(there[node]) or _first_uid(lease) == _uid(there[node])):
             continue
         try:
             stopped = _stopped(node, lease, client)
@@ -78,11 +80,20 @@ def left_behind(leases: Iterable[Obj], nodes: Iterable[Obj], client: Client) -> 
         if not stopped:
             continue
         off = f"{', '.join(stopped)} of its drain {'is' if len(stopped) == 1 else 'are'} off"
-        if node in noted:
+        if node in there:
             found[node] = f"registered anew, and {off}: run the playbook restore"
         else:
             found[node] = f"deleted, and {off}: start them (virtctl start), or register it again and restore it"
     return found
+
+
+def _first_uid(lease: Obj) -> str:
+    """Of the Node on which the first of the runs worked."""
+    return (annotations(lease).get(names.RUNS, "").split() or [""])[0]
+
+
+def _uid(node: Obj) -> str:
+    return str(node["metadata"].get("uid", ""))
 
 
 def _stopped(node: str, lease: Obj | None, client: Client) -> list[str]:

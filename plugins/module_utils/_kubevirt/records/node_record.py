@@ -65,7 +65,7 @@ class Records:
             found = json.loads(unpack(notes.get(names.INSTANCES, "{}")))
             self.instances = {uuid: Instance(**raw) for uuid, raw in found.items()}
             self.pods = dict(json.loads(unpack(notes.get(names.PODS, "{}"))))
-        except (ValueError, TypeError) as exc:
+        except (ValueError, TypeError, AttributeError) as exc:
             raise RecordError(f"the annotation {names.INSTANCES} of {self._node} is not readable: {exc}") from exc
         try:
             return NodeRecord.from_json(unpack(text))

@@ -9,7 +9,11 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease_notes import left_behind
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease
 
 NOW = "2026-01-01T00:00:00Z"
@@ -43,3 +47,11 @@ def test_a_thousand_nodes_or_three_thousand_vms_that_go_back() -> None:
     assert api.lease is not None
     assert sum(map(len, api.lease["metadata"]["annotations"].values())) < MOST
     assert store.read()[0] == roll
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "7", '{"a": 1}', "z:?"])
+def test_a_lease_that_somebody_has_written_into_ends_no_roll(text: str) -> None:
+    notes = {names.RECORD: text, names.INSTANCES: text}
+    lease = {"metadata": {"name": "virtops-maintenance-n9", "annotations": notes}}
+    found = left_behind([lease], [], Api())  # type: ignore[arg-type]
+    assert "not readable" in found["n9"]
