@@ -179,8 +179,10 @@ At most {{ roll.max_unavailable }} out at once
 {% if vm.attempts and vm.attempts > 1 %}, {{ vm.attempts }} attempts{% endif %}\
 {% if vm.processed_mib %}, {{ "%.0f" | format(vm.processed_mib) }} MiB{% endif %}\
 {% if vm.start %}, {{ vm.start | clock }}{% endif %}\
-{% if vm.predicted %} (the plan said {{ (vm.predicted.target or "-") | plain }}\
-{% if vm.predicted.seconds is not none %} in {{ "%.1f" | format(vm.predicted.seconds) }} s{% endif %}){% endif %}\
+{% set took = "" if not vm.predicted or vm.predicted.seconds is none else "%.1f s" | format(vm.predicted.seconds) %}\
+{% if vm.predicted and vm.predicted.target %} (the plan said {{ vm.predicted.target | plain }}\
+{{ " in " if took }}{{ took }})\
+{% elif took %} (the plan said {{ took }}){% endif %}\
 {% if vm.after %}; {{ vm.after | plain }}{% endif %}</span></li>
 {% endfor %}
 </ul>

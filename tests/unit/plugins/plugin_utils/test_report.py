@@ -118,6 +118,13 @@ def test_the_page_is_one_file_and_a_name_is_no_markup() -> None:
     assert text == page(json.loads(json.dumps(failed_roll()))), "all comes from the JSON"
 
 
+def test_what_the_plan_said_of_a_vm_that_is_stopped_is_how_long_it_takes() -> None:
+    doc = report.with_roll(report.empty(), roll("running", entry("host-a", "draining", 5)), at(9))
+    plan = [{"name": "db", "predicted_verdict": "stopped", "predicted_target": "", "predicted_duration": 10.0}]
+    doc = report.with_drain(doc, "host-a", {"vms": [moved("db", 1, 2, verdict="stopped")]}, plan, at(9))
+    assert "(the plan said 10.0 s)" in page(doc)
+
+
 def test_figures_for_prometheus_are_renewed_with_the_report(tmp_path: Path) -> None:
     textfile = tmp_path / "roll.prom"
     written = Report(str(tmp_path / "report"), "", str(textfile))
