@@ -222,6 +222,8 @@ def vm_line(vm: Mapping[str, Any]) -> str:
 
 def heartbeat(result: Mapping[str, Any]) -> str:
     """The whole host in one line."""
+    if result.get("waits_for"):  # nothing was read yet
+        return f"{result['phase']}  {result['waits_for']}"
     counts = result.get("counts", {})
     left = counts.get("pending", 0)
     text = str(result["phase"])

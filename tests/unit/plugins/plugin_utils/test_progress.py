@@ -259,6 +259,12 @@ def test_one_missing_right_is_told_once_for_all_vms() -> None:
     ]
 
 
+def test_a_host_that_was_not_read_yet_is_not_said_to_have_no_vms() -> None:
+    waits = {"node": "n2", "phase": "Draining", "vms": [], "counts": {"total": 0}, "waits_for": "It waits for a Lease."}
+    assert heartbeat(waits) == "Draining  It waits for a Lease."
+    assert heartbeat({**waits, "waits_for": ""}) == "Draining  no VMs left"
+
+
 def test_a_host_that_is_as_it_was_wanted_is_told_in_a_line() -> None:
     counts = {"moved": 3, "cold_moved": 1, "blocked": 0, "total": 4}
     assert reached({"node": "a", "phase": "Drained", "counts": counts}) == "a is drained: 3 moved, 1 cold moved"
