@@ -122,6 +122,7 @@ class ActionModule(ActionBase):
     def _plan(self, plan: dict[str, Any], args: Mapping[str, Any], call: Any, variables: Any) -> dict[str, Any]:
         """The plan of the roll, shown and put into its report; what the record needs of it."""
         plan["must_fit"] = boolean(plan["must_fit"])
+        plan["policy"] = given(plan["policy"])
         plan["max_failures"] = int(args.get("max_failures") or 0)
         reach = {key: value for key, value in args.items() if key not in (*_ROLL, "roll_run", "lock_namespace")}
 

@@ -153,3 +153,9 @@ def test_a_host_that_was_lost_in_its_work_does_not_go_on_when_another_one_fails(
     assert "The roll stopped at host-a" in text and "the new kernel is missing" in text
     assert not went_on.exists()
     assert sorted(roll.steps) == sorted([*steps("host-a")[:2], *steps("host-b")[:2]])
+
+
+def test_what_a_survey_leaves_empty_is_not_given_to_the_plan(roll: Roll) -> None:
+    empty = {"drain_allow_stop": "", "drain_strategy": "", "drain_on_not_migratable": ""}
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", json.dumps(empty))
+    assert code == 0, text
