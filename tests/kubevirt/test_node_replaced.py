@@ -46,6 +46,7 @@ def test_what_was_stopped_is_started_after_the_node_was_replaced(sim, operator, 
 def test_who_asks_is_told_what_the_drain_of_a_node_has_left(sim, operator) -> None:
     """Nobody else starts it: not the owner, who wants it off, nor the roll, whose node it is no more."""
     sim.add_vm("vm", "n1", "None", "Manual", shutdown_seconds="1")
+    sim.add_vm("starts-elsewhere", "n1", "None", "Always", shutdown_seconds="1")
     store = RollLease(Client(operator.auth), "default")
     assert operator.drain(allow_stop=True)["phase"] == "Drained" and not store.fleet().left
     # As a restore leaves it that is killed before it has removed the Lease.
@@ -54,11 +55,13 @@ def test_who_asks_is_told_what_the_drain_of_a_node_has_left(sim, operator) -> No
     assert not store.fleet().left
     sim.edit(NODES, "n1", lambda node: node["metadata"]["annotations"].update({names.RECORD: note}))
     delete_node(sim)
-    assert store.fleet().left["n1"].startswith("deleted, and default/vm of its drain is off: start")
+    assert store.fleet().left["n1"].startswith("deleted after a drain that stopped default/vm: start them if")
     with pytest.raises(NodeUnknown, match=r"no node n1 .* Its drain stopped default/vm: start them"):
         operator.restore()
     sim.add_node("n1")
-    assert store.fleet().left == {"n1": "registered anew, and default/vm of its drain is off: run the playbook restore"}
+    assert store.fleet().left == {
+        "n1": "registered anew after a drain that stopped default/vm: run the playbook restore"
+    }
     assert operator.restore()["phase"] == "Active" and not store.fleet().left
 
 

@@ -107,6 +107,13 @@ def test_an_abort_ends_though_a_host_that_is_out_left_the_inventory(roll: Roll) 
     assert code == 0, text
 
 
+def test_an_abort_with_a_limit_says_which_host_it_leaves_out(roll: Roll) -> None:
+    assert roll.run("host-a drained failed")[0] == 2
+    code, text = roll.run("", "--limit", "host-b", playbook="abort")
+    assert code != 0
+    assert "host-a not given back: it is not among the hosts of this command" in text, text
+
+
 def test_check_mode_of_an_abort_says_what_it_would_do(roll: Roll) -> None:
     assert roll.run("host-a drained failed")[0] == 2
     before, done = _record(roll), roll.steps

@@ -22,6 +22,8 @@ from .node_record import Records
 
 Obj = dict[str, Any]
 _MOST = 20  # runs
+# How a VM ends that was asked to stop, and then stays off until somebody starts it; none: it was asked just then.
+_STAYS_OFF = frozenset({Ending.NONE.value, Ending.STOPPED.value})
 OURS = (names.RUNS, names.RECORD, names.INSTANCES, names.PODS)
 
 
@@ -63,7 +65,8 @@ def no_node(node: str, lease: Obj | None, client: Client) -> str:
 
 
 def left_behind(leases: Iterable[Obj], nodes: Iterable[Obj], client: Client) -> dict[str, str]:
-    """Nodes that were deleted while they were drained and have VMs that are off for it: name -> what to do."""
+    """Nodes that were deleted while they were drained, and had VMs stopped for it: name -> what to do. Whether these
+    were started since is not read."""
     there = {node["metadata"]["name"]: node for node in nodes}
     found: dict[str, str] = {}
     for lease in leases:
@@ -79,11 +82,11 @@ def left_behind(leases: Iterable[Obj], nodes: Iterable[Obj], client: Client) -> 
             continue
         if not stopped:
             continue
-        off = f"{', '.join(stopped)} of its drain {'is' if len(stopped) == 1 else 'are'} off"
+        stops = f"after a drain that stopped {', '.join(stopped)}"
         if node in there:
-            found[node] = f"registered anew, and {off}: run the playbook restore"
+            found[node] = f"registered anew {stops}: run the playbook restore"
         else:
-            found[node] = f"deleted, and {off}: start them (virtctl start), or register it again and restore it"
+            found[node] = f"deleted {stops}: start them if they are off, and delete the Lease {names.LEASE}{node}"
     return found
 
 
@@ -97,10 +100,13 @@ def _uid(node: Obj) -> str:
 
 
 def _stopped(node: str, lease: Obj | None, client: Client) -> list[str]:
-    """VMs that the drain of this Node stopped and nobody started for it since; empty: its Lease has no record."""
+    """VMs that the drain of this Node stopped and that a restore of it would start; empty: its Lease has no record.
+
+    One whose runStrategy is Always has started elsewhere by itself.
+    """
     record = Records(client, node).load(lease) if lease is not None else None
     entries = record.vms.values() if record is not None else ()
-    return sorted(one.name for one in entries if one.asked_to_stop and one.ending != Ending.RESTORED.value)
+    return sorted(one.name for one in entries if one.asked_to_stop and one.ending in _STAYS_OFF)
 
 
 def message(node: str) -> str:
