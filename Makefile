@@ -100,7 +100,7 @@ test: deps ## the quick tier, what CI runs: a quarter of an hour (TEST_PARTS="un
 	@$(PY) $(TOOLS)/run_parts.py $(TEST_PARTS)
 
 ALL_PARTS ?= "lint sanity" unit kubevirt molecule-kubevirt integration molecule-lab sabotage
-test-all: deps ## everything, an hour; before an issue is called resolved
+test-all: deps ## everything, more than two hours; before an issue is called resolved
 	@$(PY) $(TOOLS)/run_parts.py $(ALL_PARTS)
 
 gate: ## CI's run on a clone of HEAD in build/gate; build/gate.json says what came of it
@@ -169,6 +169,9 @@ picture: venv ## docs/roll.svg, a roll in a terminal, from a real run on the sim
 
 reference: venv ## write what docs/reasons.md and docs/policy.md take from the code
 	$(RUN) $(TOOLS)/make_reference.py
+
+record: deps ## write what real libvirt hosts answer about some thirty guests again, to be read in git diff
+	VIRTOPS_RECORD=1 $(PYTEST) -k answers_as_recorded tests/integration/test_reasons.py tests/integration/test_reasons_devices.py
 
 golden: venv ## write the golden plans again, to be read in git diff
 	$(RUN) -m golden.plans

@@ -33,13 +33,18 @@ class Seen:
 
 
 def look(
-    lab: Lab, node: str, asked: Mapping[str, Mapping[str, Any]], state: str = "", then: str = ""
+    lab: Lab,
+    node: str,
+    asked: Mapping[str, Mapping[str, Any]],
+    state: str = "",
+    then: str = "",
+    environment: Mapping[str, str] | None = None,
 ) -> dict[str, Seen]:
     """A name -> options, for each. `state`: virt_drain brings the host there before, and back
-    to active afterwards. `then`: a command on the host in that state."""
+    to active afterwards. `then`: a command on the host in that state. `environment`: of the module."""
     folder = lab.paths.logs / "preflights"
     folder.mkdir(parents=True, exist_ok=True)
-    where = _hosts(lab, node)
+    where = hosts(lab, node)
     tasks: list[dict[str, Any]] = []
     if state:
         tasks.append({"virtops.maintenance.virt_drain": {**where, "state": state}})
@@ -50,7 +55,11 @@ def look(
         found.unlink(missing_ok=True)
         told = "{{ found.findings | to_json }}"
         tasks += [
-            {"virtops.maintenance.virt_preflight": {**where, **options}, "register": "found"},
+            {
+                "virtops.maintenance.virt_preflight": {**where, **options},
+                "environment": dict(environment or {}),
+                "register": "found",
+            },
             {"ansible.builtin.copy": {"content": told, "dest": str(found), "mode": "0600"}, "delegate_to": "localhost"},
         ]
     if state:
@@ -63,7 +72,8 @@ def look(
     return {name: _seen(folder / f"{name}.json") for name in asked}
 
 
-def _hosts(lab: Lab, node: str) -> dict[str, Any]:
+def hosts(lab: Lab, node: str) -> dict[str, Any]:
+    """Which hosts the module is given."""
     others = peers(lab, node)
     return {"node": node, "memory": lab.host(node).memory_mib, "peers": others, "slots_on": others[0]["name"]}
 

@@ -23,6 +23,7 @@ import pytest
 from demo import plays, preflights, traces
 from demo.preflights import Seen
 from integration.on_host import ask_libvirt
+from recorded.take import compare
 
 from lab import GuestSpec, Lab, own_lab
 from lab.guest import SELDOM
@@ -163,6 +164,11 @@ def lab() -> Iterator[Lab]:
         for kind in KINDS:
             kind.prepare(lab)
         yield lab
+
+
+def test_libvirt_answers_as_recorded(lab: Lab) -> None:
+    """First: what is planted below is not in it."""
+    assert compare(lab, "host-a", "reasons", {"rules": [KEPT]}) == []
 
 
 # The preflight. What it is given beside the hosts, by the name of the look.

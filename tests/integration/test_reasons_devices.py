@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from demo import plays, traces
 from integration.on_host import ask_libvirt
+from recorded.take import compare
 
 from lab import GuestSpec, Lab, own_lab
 from lab.guest import SELDOM
@@ -215,6 +216,10 @@ def lab() -> Iterator[Lab]:
         for kind in KINDS:
             kind.prepare(lab)
         yield lab
+
+
+def test_libvirt_answers_as_recorded(lab: Lab) -> None:
+    assert compare(lab, "host-a", "devices", {}) == []
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,36 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Write down what the hosts of a lab answer to a preflight, or compare it with what was written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from demo import preflights
+
+from lab import Lab
+
+from . import BINDING, HERE, Recording, differences
+
+ON_HOST = "/run/recording.json"
+ANEW = os.environ.get("VIRTOPS_RECORD") == "1"  # make record
+
+
+def compare(lab: Lab, node: str, name: str, options: Mapping[str, Any]) -> list[str]:
+    """What libvirt answers otherwise than in the recording of this name. Changes nothing."""
+    path, now = HERE / f"{name}.json", take(lab, node, options)
+    if ANEW:
+        now.write(path)
+    return differences(Recording.read(path), now)
+
+
+def take(lab: Lab, node: str, options: Mapping[str, Any]) -> Recording:
+    env = {"PYTHONPATH": str(BINDING), "VIRTOPS_RECORDING": ON_HOST}
+    seen = preflights.look(lab, node, {"recorded": options}, environment=env)["recorded"]
+    calls = json.loads(lab.host(node).exec(f"cat {ON_HOST} && rm {ON_HOST}").stdout)
+    return Recording({**preflights.hosts(lab, node), **options}, seen.findings, **calls)
