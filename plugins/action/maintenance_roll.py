@@ -88,7 +88,8 @@ class ActionModule(ActionBase):
             return {**base, "failed": True, "msg": plain(" ".join([*faults, "Nothing was done."]))}
         reach_for = args.pop("reach_for", 0) or _REACH_FOR.get(str(args.get("state")), 0)
         until = time.monotonic() + float(reach_for)
-        must_answer = boolean(args.pop("must_answer", True))
+        last = args.pop("must_answer", None)  # of those that keep the record; None: no other has this record
+        must_answer = None if last is None else boolean(last)
         plan = {name: args.pop(name, value) for name, value in _PLAN.items()}
         # How the API is reached comes from the defaults of a group, whatever the platform is.
         args = {key: value for key, value in args.items() if key in _ROLL or (key in _LIBVIRT) is not kubevirt}
@@ -139,7 +140,7 @@ class ActionModule(ActionBase):
         self._targets = found.targets(plan["plan_file"])
         return found.of_roll(bool(plan["plan_file"]))
 
-    def _until_final(self, call: Any, args: dict[str, Any], until: float, must_answer: bool) -> dict[str, Any]:
+    def _until_final(self, call: Any, args: dict[str, Any], until: float, must_answer: bool | None) -> dict[str, Any]:
         """`until`: by when the host has to answer. If it does not, and must not, the result is `silent`."""
         lines, playbook, changed = _Lines(args.get("state")), os.getppid(), False
         watch: dict[str, Any] = {}
@@ -159,8 +160,11 @@ class ActionModule(ActionBase):
                 if time.monotonic() <= until and not isinstance(exc, AnsibleAuthenticationFailure):
                     time.sleep(_AGAIN)
                     continue
-                if must_answer:
+                if must_answer is None:
                     raise
+                if must_answer:
+                    # Unreachable it would be one line of JSON for all hosts, with "{{ item }}" in it.
+                    raise AnsibleActionFail(plain(words.no_keeper_answers(str(args.get("node")), str(exc)))) from None
                 Display().display(plain(words.is_silent_keeper(str(args.get("node")), str(exc))))
                 return {"changed": False, "silent": True}
             result["changed"] = changed = changed or bool(result.get("changed"))

@@ -52,8 +52,9 @@ options:
       - Whether it is an error that the host cannot be reached. If not, RV(silent) is true then, so that another host
         that keeps the record can be asked. Ansible ends a play for an unreachable host of a task that has C(run_once),
         also where that is ignored.
+      - With V(true) the task fails then, and says that no host that keeps the record could be reached. Without this
+        option the host is unreachable, as in any other task.
     type: bool
-    default: true
   looks:
     description:
       - With O(state=planned) what M(virtops.maintenance.maintenance_host) returned for each host with its

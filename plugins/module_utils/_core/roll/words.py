@@ -220,6 +220,13 @@ def is_silent_keeper(host: str, why: str) -> str:
     return f"{host}, which keeps the record of the roll too, cannot be reached: {why.strip()}"
 
 
+def no_keeper_answers(last: str, why: str) -> str:
+    return (
+        "No host that keeps the record of the roll could be reached. The last that was asked is "
+        f"{last}: {why.strip()}. When one of them answers, give the same command again."
+    )
+
+
 def waits_until_healthy(host: str, why: str) -> str:
     return f"{host} waits until it is healthy: {why}"
 

@@ -180,6 +180,15 @@ def _place(auth: Mapping[str, Any]) -> str:
     return f"{default} (neither the option kubeconfig nor K8S_AUTH_KUBECONFIG is set)"
 
 
+def comes_from(auth: Mapping[str, Any]) -> str:
+    """Where the address of the API comes from, in a sentence."""
+    if auth["host"]:
+        return "It comes from the option host or K8S_AUTH_HOST."
+    if not (auth["kubeconfig"] or auth["context"]) and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return "It is what the pod that this runs in was given."
+    return f"It comes from {_place(auth)}."
+
+
 def _why(auth: Mapping[str, Any], exc: Exception) -> str:
     path = auth["kubeconfig"]
     if isinstance(path, str) and path and not os.path.exists(os.path.expanduser(path)):

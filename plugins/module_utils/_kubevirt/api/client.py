@@ -162,6 +162,9 @@ class Client:
                 retries=False,
                 timeout=urllib3.Timeout(connect=10.0, read=timeout),
             )
+        except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as exc:
+            text = f"{exc}. Is {self.server} up, and the right address? {authentication.comes_from(self._auth)}"
+            raise KubeError(0, text, f"{method} {path}") from exc
         except urllib3.exceptions.HTTPError as exc:
             raise KubeError(0, str(exc), f"{method} {path}") from exc
 

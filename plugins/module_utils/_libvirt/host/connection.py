@@ -70,6 +70,11 @@ _HINTS: tuple[tuple[tuple[str, ...], str], ...] = (
         " /etc/pki/libvirt), valid now, with the host's name as in the URI.",
     ),
     (
+        ("unexpected qemu uri path", "no connection driver available for"),
+        "Is the URI right? It is qemu:///system for a host itself (maintenance_uri), and for others a form of"
+        " qemu+tls://HOST/system or qemu+ssh://HOST/system (maintenance_peer_uri).",
+    ),
+    (
         ("connection refused",),
         "Nothing listens there: is libvirtd (virtproxyd-tls.socket for qemu+tls, port 16514;"
         " sshd for qemu+ssh) running, and the port open?",

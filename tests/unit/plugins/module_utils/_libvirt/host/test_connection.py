@@ -80,6 +80,8 @@ def bind(monkeypatch: pytest.MonkeyPatch) -> Any:
         ("Failed to connect socket to '/run/x': Permission denied", "group libvirt"),
         ("authentication unavailable: no polkit agent available", "group libvirt"),
         ("internal error: client socket is closed", "connection broke"),
+        ("internal error: unexpected QEMU URI path '/sytem', try qemu:///system", "maintenance_uri"),
+        ("no connection driver available for qmeu:///system", "maintenance_uri"),
         ("something nobody has seen", ""),
     ],
 )
