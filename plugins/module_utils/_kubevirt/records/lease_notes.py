@@ -42,7 +42,7 @@ def record_from_lease(lease: Obj, records: Records, node_uid: str, run_id: str) 
 
     Raises RecordError.
     """
-    uid, *runs = annotations(lease).get(names.RUNS, "").split() or [""]
+    uid, runs = _runs(lease)
     runs = [run for run in runs if run != run_id]
     if not runs or uid == node_uid:
         return None
@@ -73,7 +73,7 @@ def left_behind(leases: Iterable[Obj], nodes: Iterable[Obj], client: Client) -> 
         node = str(lease["metadata"]["name"]).removeprefix(names.LEASE)
         # One that has its record is still drained. One with the same UID was restored, and this is all that is left
         # where the restore was killed just then.
-        if node in there and (names.RECORD in annotations(there[node]) or _first_uid(lease) == _uid(there[node])):
+        if node in there and (names.RECORD in annotations(there[node]) or _runs(lease)[0] == _uid(there[node])):
             continue
         try:
             stopped = _stopped(node, lease, client)
@@ -90,9 +90,10 @@ def left_behind(leases: Iterable[Obj], nodes: Iterable[Obj], client: Client) -> 
     return found
 
 
-def _first_uid(lease: Obj) -> str:
-    """Of the Node on which the first of the runs worked."""
-    return (annotations(lease).get(names.RUNS, "").split() or [""])[0]
+def _runs(lease: Obj) -> tuple[str, list[str]]:
+    """The UID of the Node on which they worked, and the runs."""
+    uid, *runs = annotations(lease).get(names.RUNS, "").split() or [""]
+    return uid, runs
 
 
 def _uid(node: Obj) -> str:
