@@ -21,9 +21,15 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window, words
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain, stamped
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import keep_alive, others_work, own_run, waits
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import (
+    Said,
+    keep_alive,
+    others_work,
+    own_run,
+    waits,
+)
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import foresee
 
 # Options that only libvirt's module has, and those that both have.
@@ -40,34 +46,10 @@ _PLAN = {"looks": [], "reached": {}, "policy": {}, "must_fit": True, "plan_file"
 _ENDS = ("ended", "aborted", "planned")
 # What a roll that failed returns, beside `msg`.
 _TOLD = ("changed", "answer", "ended", "event", "stats")
-# Of these nothing is shown.
-_QUIET = ("noted", "came_back", "read")
 # Seconds for which a connection that broke is tried again: a host was there a moment ago.
 _REACH_FOR = {"noted": 60, "came_back": 60}
 # Seconds between two tries to reach a host that may be rebooting.
 _AGAIN = 5.0
-# Seconds between two lines of a host that waits.
-_WAIT_LINES = 15.0
-
-
-class _Lines:
-    """What is shown of one call after the other. Of a wait: for whom, when that is new."""
-
-    def __init__(self, state: Any) -> None:
-        self._state, self._shown, self._at = state, ("", []), float("-inf")
-
-    def show(self, result: Mapping[str, Any]) -> None:
-        message, names = str(result.get("message") or ""), list(result.get("waits_for") or ())
-        if not message or self._state in _QUIET:
-            return
-        waits = bool(names) and names == self._shown[1]
-        too_soon = bool(names) and time.monotonic() - self._at < _WAIT_LINES
-        if message == self._shown[0] or waits or too_soon:
-            return
-        self._shown, self._at = (message, names), time.monotonic()
-        first, *more = map(plain, message.splitlines())
-        for line in (stamped(first) if self._state == "admitted" else first, *more):
-            Display().display(line)
 
 
 class ActionModule(ActionBase):
@@ -142,7 +124,7 @@ class ActionModule(ActionBase):
 
     def _until_final(self, call: Any, args: dict[str, Any], until: float, must_answer: bool | None) -> dict[str, Any]:
         """`until`: by when the host has to answer. If it does not, and must not, the result is `silent`."""
-        lines, playbook, changed = _Lines(args.get("state")), os.getppid(), False
+        said, playbook, changed = Said(str(args.get("state"))), os.getppid(), False
         watch: dict[str, Any] = {}
         alone: float | None = None  # since when no other worker does anything
         while True:
@@ -176,7 +158,8 @@ class ActionModule(ActionBase):
                 # Ansible prints a failure as JSON: in words is enough. The report and the record have the rest.
                 told = {key: result[key] for key in _TOLD if key in result}
                 return {**told, "failed": True, "msg": message}
-            lines.show(result)
+            for line in said.lines(result, time.monotonic()):
+                Display().display(line)
             if result.get("failed") or result.get("ended") != "out_of_time":
                 return result
             watch = dict(result["watch"])

@@ -159,6 +159,10 @@ waits_for:
   returned: success
   type: list
   elements: str
+is_next:
+  description: Whether, of all hosts that wait, this one has the next turn.
+  returned: with O(state=admitted) and V(wait) as RV(answer)
+  type: bool
 position:
   description: Which host of the roll this is, such as C(2/7) for the second of seven.
   returned: with O(state=admitted)

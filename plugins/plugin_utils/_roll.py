@@ -16,10 +16,12 @@ import hashlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain, stamped
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 PROC = Path("/proc")
@@ -30,6 +32,33 @@ WAITS = "virtops-waits"  # the name of a worker that waits for its turn, 15 char
 _CANCELS = (1 << (signal.SIGINT - 1)) | (1 << (signal.SIGTERM - 1))
 # Of the errors of the module: there is nothing to be renewed any more.
 _OVER = ("RollTakenOver", "RollRefused")
+# States of which nothing is shown.
+_QUIET = ("noted", "came_back", "read")
+# Seconds between two lines of a host that waits: at least, and until the next one of all that wait says it again.
+_NEWS = 15.0
+_AGAIN = 600.0
+
+
+class Said:
+    """What is shown of one call after the other. Of a wait: for whom, when that is new. The host whose turn is next
+    says it again every ten minutes, for else a roll is silent as long as the user's tasks on another host."""
+
+    def __init__(self, state: str) -> None:
+        self._state, self._message, self._names, self._at = state, "", [""], float("-inf")
+
+    def lines(self, result: Mapping[str, Any], now: float) -> list[str]:
+        """`now`: seconds of a clock that only goes forward."""
+        message, names = str(result.get("message") or ""), list(result.get("waits_for") or ())
+        if not message or self._state in _QUIET:
+            return []
+        known = message == self._message or (bool(names) and names == self._names)
+        since = now - self._at
+        again = bool(result.get("is_next")) and since >= _AGAIN
+        if (known and not again) or (names and since < _NEWS):
+            return []
+        self._message, self._names, self._at = message, names, now
+        first, *more = map(plain, message.splitlines())
+        return [stamped(first) if self._state == "admitted" else first, *more]
 
 
 def _started(pid: int) -> str:

@@ -118,7 +118,8 @@ def turn(
             since = (now if since is None else since) if verdict.for_others else None
             if now >= until:
                 watch = {"since": since, "rests": rests, "rests_for": rests_for, "watched": watched}
-                return _answer(verdict, roll, watch=watch)
+                is_next = roll.in_stage(Stage.WAITING)[:1] == [host]
+                return _answer(verdict, roll, watch=watch, is_next=is_next)
             _until_changed(store, roll, clock, now + _TURN_PAUSE)
             continue
         if verdict.roll is None or write(store, verdict.roll, seen, clock):

@@ -88,6 +88,12 @@ def admit(store: Store, time: Time, host: str, runner: str) -> dict[str, Any]:
     return run.turn(store, host, runner, "boot", time.clock(), time.at, {}, 60.0)
 
 
+def test_of_those_that_wait_one_is_the_next(store: Store, time: Time) -> None:
+    begin(store, time, "mine")
+    admit(store, time, "a", "mine")
+    assert [admit(store, time, host, "mine")["is_next"] for host in ("b", "c")] == [True, False]
+
+
 def test_of_two_that_begin_at_once_one_wins(store: Store, time: Time) -> None:
     store.between.append(lambda: begin(store, time, "other") and None)
     time.every = lambda: beat(store)
