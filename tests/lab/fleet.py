@@ -10,7 +10,7 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from . import hostfiles, image, inventory, names, network, procs, rawlog, sshkeys, storage, tls
@@ -228,7 +228,3 @@ def _end_ssh_masters(sockets: Path) -> None:
         if path.is_socket():
             with contextlib.suppress(LabError):
                 procs.run(["ssh", "-o", f"ControlPath={path}", "-O", "exit", "lab"], check=False, timeout=5)
-
-
-def hosts_of(lab: Lab, names_given: Sequence[str]) -> list[Host]:
-    return [lab.host(name) for name in names_given] or list(lab.hosts.values())

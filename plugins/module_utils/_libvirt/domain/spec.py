@@ -154,7 +154,6 @@ class HostDeviceSpec:
     kind: str
     source: str = ""
     teaming: str = ""
-    managed: bool = False
     network: str = ""
 
     @property
@@ -190,7 +189,6 @@ class TpmSpec:
     model: str
     backend: str
     source: str = ""
-    persistent_state: bool = False
 
 
 @dataclass(frozen=True)
@@ -254,7 +252,6 @@ class DomainSpec:
     files: tuple[HostFile, ...] = ()
     cpu_mode: str = ""
     cpu_model: str = ""
-    cpu_check: str = ""
     cpu_xml: str = ""
     cpu_migratable: bool = True
     invariant_tsc: bool = False

@@ -118,7 +118,6 @@ def _domain(root: ET.Element, name: str) -> DomainSpec:
         files=tuple(_files(root)),
         cpu_mode=_cpu_mode(cpu),
         cpu_model="" if cpu is None else (cpu.findtext("model") or "").strip(),
-        cpu_check="" if cpu is None else cpu.get("check", ""),
         cpu_xml="" if cpu is None else ET.tostring(cpu, encoding="unicode").strip(),
         cpu_migratable=cpu is None or cpu.get("migratable") != "off",
         invariant_tsc=features.get("invtsc", "disable") in ("require", "force"),
@@ -268,7 +267,6 @@ def _host_device(element: ET.Element, kind: str) -> HostDeviceSpec:
         kind=kind,
         source=text,
         teaming="" if teaming is None else teaming.get("type", ""),
-        managed=element.get("managed") == "yes",
         network="" if source is None else source.get("network", ""),
     )
 
@@ -293,12 +291,7 @@ def _tpm(element: ET.Element) -> TpmSpec:
     path = device.get("path", "") if device is not None else ""
     if source is not None:
         path = source.get("path") or source.get("file") or source.get("dir") or path
-    return TpmSpec(
-        model=element.get("model", ""),
-        backend=backend.get("type", ""),
-        source=path,
-        persistent_state=backend.get("persistent_state") == "yes",
-    )
+    return TpmSpec(model=element.get("model", ""), backend=backend.get("type", ""), source=path)
 
 
 def _memory_module(element: ET.Element) -> MemoryModule:

@@ -79,7 +79,6 @@ class HostFacts:
     libvirt_version: int = 0
     hypervisor_version: int = 0
     arch: str = ""
-    host_uuid: str = ""
     cpu_xml: str = ""
     memory_mib: int = 0
     machines: Mapping[tuple[str, str], frozenset[str]] = field(default_factory=dict)
@@ -164,7 +163,6 @@ def read_host_facts(conn: Any) -> HostFacts:
         libvirt_version=conn.getLibVersion(),
         hypervisor_version=_or_none(conn.getVersion) or 0,
         arch=arch,
-        host_uuid=caps.findtext("host/uuid") or "",
         cpu_xml="" if cpu is None else ET.tostring(cpu, encoding="unicode").strip(),
         memory_mib=int(info[1]),
         machines=_machines(caps),
