@@ -183,7 +183,7 @@ format: venv ## let ruff put the Python files in order
 # The quick tier has what takes seconds, and imports modules on the oldest Python alone (unit tests run
 # on the newest). Left out: pylint (half of the time) and what `lint` runs by the same tools.
 QUICK_SANITY := action-plugin-docs compile empty-init ignores line-endings no-assert no-get-exception \
-	no-illegal-filenames no-smart-quotes replace-urlopen runtime-metadata shebang symlinks \
+	no-illegal-filenames no-smart-quotes pep8 replace-urlopen runtime-metadata shebang symlinks \
 	use-argspec-type-path use-compat-six validate-modules
 sanity: venv ## all of ansible-test sanity, nothing ignored (SANITY_ARGS="--test pylint" for a part)
 ifdef QUICK

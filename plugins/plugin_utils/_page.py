@@ -51,7 +51,7 @@ def page(doc: Doc) -> str:
         title=_TITLES.get(doc["outcome"], doc["outcome"]),
         hosts=hosts,
         ticks=span.ticks(),
-        stages=[stage for stage in _STAGES if any(bar["stage"] == stage for host in hosts for bar in host["bars"])],
+        stages=[stage for stage in _STAGES if any(one["stage"] == stage for host in hosts for one in host["bars"])],
         attention=_attention(doc["hosts"]),
         predicted=any(vm["predicted"] for host in doc["hosts"] for vm in host["vms"]),
         bar=_BAR,

@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import pytest
 
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
@@ -20,15 +23,12 @@ def test_an_api_that_is_busy_for_a_moment_does_not_end_a_roll(sim, plays) -> Non
     for node in ("n1", "n2"):
         sim.add_vm(f"vm-{node}", node, migrate_seconds="1")
     for number in range(6):
-        seen = {"left": number}
+        later = itertools.count()
 
-        def every_other(method: str, path: str, seen: dict[str, int] = seen) -> bool:
-            if method != "PUT" or not path.endswith(LEASE):
-                return False
-            seen["left"] -= 1
-            return seen["left"] < 0
+        def one(method: str, path: str, number: int = number, later: Iterator[int] = later) -> bool:
+            return method == "PUT" and path.endswith(LEASE) and next(later) >= number
 
-        sim.api.faults.plan(503 if number % 2 else 429, 1, every_other, retry_after=None if number % 2 else 1)
+        sim.api.faults.plan(503 if number % 2 else 429, 1, one, retry_after=None if number % 2 else 1)
     done = plays.own("rolling_maintenance", maintenance_hosts="n1,n2", maintenance_reboot=False)
     assert done.returncode == 0, done.stdout
     assert {sim.node_of("vm-n1"), sim.node_of("vm-n2")} <= {"n1", "n2", "n3"}

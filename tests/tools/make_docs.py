@@ -87,7 +87,7 @@ class Guides:
         """Where a link leads on the site."""
         if re.match(r"\w+:", target):
             return target
-        path, _, fragment = target.partition("#")
+        path, _sharp, fragment = target.partition("#")
         if not path:
             there = self._page_of.get(fragment, page) if page in PAGES else page
             return f"#{fragment}" if there == page else f"{there}#{fragment}"

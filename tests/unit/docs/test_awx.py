@@ -48,7 +48,7 @@ def questions() -> list[Any]:
 @pytest.mark.parametrize("name", sorted(PROJECT))
 def test_each_playbook_is_one_of_ours(name: str) -> None:
     (play,) = read(f"{name}.yml")
-    collection, _, ours = play["ansible.builtin.import_playbook"].rpartition(".")
+    collection, _dot, ours = play["ansible.builtin.import_playbook"].rpartition(".")
     assert collection == "virtops.maintenance"
     assert (ROOT / "playbooks" / f"{ours}.yml").is_file()
 

@@ -41,7 +41,7 @@ def options(module: str) -> set[str]:
     found = yaml.safe_load(importlib.import_module(f"{OURS}.modules.{module}").DOCUMENTATION)
     told = dict(found.get("options") or {})
     for name in found.get("extends_documentation_fragment") or ():
-        file, _, part = name.removeprefix(PREFIX).partition(".")
+        file, _dot, part = name.removeprefix(PREFIX).partition(".")
         fragment = importlib.import_module(f"{OURS}.doc_fragments.{file}").ModuleDocFragment
         told |= yaml.safe_load(getattr(fragment, part.upper() or "DOCUMENTATION")).get("options") or {}
     return set(told) | {alias for spec in told.values() for alias in spec.get("aliases", ())}

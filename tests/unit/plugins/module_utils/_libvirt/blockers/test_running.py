@@ -292,7 +292,8 @@ CASES = [
 SAVE_ONLY = {Reason.TransientDomain}
 # Given by others: placement, the state of the domain.
 OURS = {
-    Reason.DisksNotLiveMigratable, Reason.InterfaceNotLiveMigratable, Reason.HotplugNotLiveMigratable, Reason.VirtIOFSNotLiveMigratable, Reason.HostDeviceNotLiveMigratable,
+    Reason.DisksNotLiveMigratable, Reason.InterfaceNotLiveMigratable, Reason.HotplugNotLiveMigratable,
+    Reason.VirtIOFSNotLiveMigratable, Reason.HostDeviceNotLiveMigratable,
     Reason.SEVNotLiveMigratable, Reason.SecureExecutionNotLiveMigratable, Reason.TDXNotLiveMigratable, Reason.HypervPassthroughNotLiveMigratable,
     Reason.PersistentReservationNotLiveMigratable, Reason.CPUModelNotLiveMigratable, Reason.MachineTypeMissing, Reason.SnapshotsPresent,
     Reason.NameTaken, Reason.SecretMissing, Reason.HugepagesMissing, Reason.PinningNotLiveMigratable, Reason.TPMStateNotLiveMigratable,
