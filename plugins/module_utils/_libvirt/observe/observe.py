@@ -80,7 +80,10 @@ class Observer:
             if other != read.name and not read.error:
                 # Believed, it would be counted twice, or be the target of its own VMs.
                 uri = next(peer.config.uri for peer in self._peers if peer.name == read.name)
-                read.error = f"{uri} leads to {other} itself (the same host UUID)"
+                read.error = (
+                    f"{uri} leads to {other} itself: both say that they are host {read.identity}. Is the URI right? "
+                    "Of two machines, give one another host_uuid in libvirtd.conf (virtqemud.conf)"
+                )
         return {read.name: read for read in reads}
 
     def observe(

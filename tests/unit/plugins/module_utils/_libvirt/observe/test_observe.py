@@ -161,6 +161,7 @@ class Fleet:
         self.down: set[str] = set()
         self.mute: set[str] = set()
         self.facts_read = 0
+        self.machines: dict[str, str] = {}  # of those that are not what their name says
         self.arriving: list[Reservation] = []
         self.domain = DomainNow("u1", "web", state, GIB)
         monkeypatch.setattr(observe, "libvirt", fakes.Binding())
@@ -174,7 +175,7 @@ class Fleet:
         domains = {"u1": self.domain} if name == "a" else {}
         error = "down" if name in self.down else ""
         claims = self.arriving if name == "a" else []
-        return HostNow(name, domains, reservations=claims, identity=name, error=error)
+        return HostNow(name, domains, reservations=claims, identity=self.machines.get(name, name), error=error)
 
     def facts(self, source: Host, peers: Any, domain: DomainNow, reads: Any) -> Any:
         self.facts_read += 1
@@ -194,6 +195,16 @@ def test_a_peer_that_does_not_answer_for_a_vm_is_asked_again(monkeypatch: pytest
     assert fleet.full()
     assert fleet.full()
     assert fleet.facts_read == 2
+
+
+def test_a_name_that_leads_to_the_host_itself_is_no_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an address in the inventory that is wrong it would be the target of its own VMs, or count for two."""
+    fleet = Fleet(monkeypatch)
+    for name, itself in (("b", "a"), ("c", "b")):
+        fleet.machines = {name: itself}
+        nodes = fleet.observer.observe(None, 0.0, frozenset(), {}).nodes
+        assert [one.name for one in nodes.values() if not one.reachable] == [name]
+        assert f"x://{name} leads to {itself}" in nodes[name].message and "host_uuid" in nodes[name].message
 
 
 def test_a_peer_that_is_back_is_asked_for_each_vm(monkeypatch: pytest.MonkeyPatch) -> None:
