@@ -17,6 +17,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Attempt,
     NodeRecord,
+    RecordError,
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
@@ -386,3 +387,14 @@ def test_how_many_copies_there_are_is_told(world: World, peers: str, gone: str, 
     assert [copies in text for text in run.warnings] == [True] * bool(copies)
     run.forget(world.record)
     assert run.warnings == []
+
+
+@pytest.mark.parametrize("volume", ["record.1", "record.2"])
+def test_only_the_first_record_can_have_been_under_way(world: World, volume: str) -> None:
+    """Torn and alone it was being written when its run was killed. A later one says that something was done."""
+    world.source.files[volume] = NOISE
+    if volume == "record.1":
+        assert world.run().load() is None
+        return
+    with pytest.raises(RecordError, match="the record of host-a cannot be read"):
+        world.run().load()
