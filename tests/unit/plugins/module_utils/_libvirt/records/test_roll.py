@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Clock, HostEntry, Roll, Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import roll as module
@@ -208,9 +209,27 @@ def test_cordoned_and_silent_hosts_are_out() -> None:
     hosts.volumes["a"].update({"cordon": "", "record.3": "x"})
     hosts.volumes["b"]["cordon"] = ""
     hosts.off = {"c"}
+    assert volumes(hosts).fleet().out.keys() == {"a", "b", "c"}
+    del hosts.volumes["b"]["cordon"]
+    hosts.volumes["b"]["record.1"] = "x"  # its restore is not over
+    fleet = volumes(hosts).fleet()
+    assert (fleet.out.get("b"), fleet.busy) == (None, {"a", "b"})
+    hosts.volumes["b"] = {"cordon": ""}
     fleet = volumes(hosts).fleet()
     assert fleet.out == {"a": "drained outside of the roll", "b": "cordoned by others", "c": "does not answer"}
     assert fleet.busy == {"a"}
+
+
+@pytest.mark.parametrize("drains", [True, False])
+def test_with_most_keepers_off_one_that_answers_still_keeps_others_off(drains: bool) -> None:
+    """A host can be put back while its peers are down, but not by who has no part in its roll."""
+    hosts = Hosts()
+    put(hosts, "mine")
+    hosts.off = {"b", "c"}
+    found: Any = {name: Host(hosts, name, False) for name in QUORUM}
+    module.check_host(found, QUORUM, "a", "mine", begun=True, drains=drains)
+    with pytest.raises(RollRefused, match="a belongs to roll 7f3a"):
+        module.check_host(found, QUORUM, "a", "theirs", begun=False, drains=drains)
 
 
 def test_a_slice_does_not_wait_again_for_those_that_were_silent(monkeypatch: pytest.MonkeyPatch) -> None:
