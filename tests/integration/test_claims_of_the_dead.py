@@ -145,8 +145,8 @@ def test_two_drains_at_once_respect_the_limit_while_the_first_keeper_is_off(lab:
                 for number, (own, away) in enumerate([("host-b", []), ("host-c", ["host-a"])])
             ]
             answers = [answer for job in jobs for answer in job.result().values()]
-        assert answers.count(None) <= 1
-        assert all("in flight" in answer for answer in answers if answer)
+        assert answers.count(None) <= 1, answers
+        assert all("in flight" in answer for answer in answers if answer), answers
         held = [name for name in traces.volumes(lab.host("host-b")) if name.startswith("slot.")]
         assert len(held) == answers.count(None)
         for number, own in enumerate(["host-b", "host-c"]):

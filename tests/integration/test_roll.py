@@ -28,10 +28,10 @@ def test_host_after_host_is_emptied_rebooted_and_given_back(shared: Callable[[in
     lab = shared(2)
     work = tmp_path / "work.yml"
     work.write_text(WORK, encoding="utf-8")
-    lab.run("host-a", GuestSpec("shop", fill_mib=32, autostart=True))
+    lab.run("host-a", GuestSpec("till", fill_mib=32, autostart=True))
     # Shut down by the drain of its host, started by its restore.
     lab.run("host-b", GuestSpec("batch", strategy="None", autostart=True))
-    lab.wait_ticking(["shop", "batch"])
+    lab.wait_ticking(["till", "batch"])
     boots = {name: host.boot_id for name, host in lab.hosts.items()}
 
     roll = {"maintenance_hosts": "all", "maintenance_tasks": str(work), "drain_allow_stop": True}
@@ -42,15 +42,15 @@ def test_host_after_host_is_emptied_rebooted_and_given_back(shared: Callable[[in
     assert all(host.boot_id != boots[name] for name, host in lab.hosts.items())
     notes = [host.exec("cat /root/patched").stdout.split() for host in lab.hosts.values()]
     assert [len(note) for note in notes] == [1, 1], "a VM ran while the work was done"
-    lab.wait_ticking(["shop", "batch"])
-    # By plan host-b comes first, so that shop moves once, and then back; and nobody stopped it.
-    assert lab.where() == {"shop": [("host-a", "running")], "batch": [("host-b", "running")]}
-    moves = re.findall(r" shop -> (host-.) moved .* \| roll (back )?\d/\d", ended.text)
+    lab.wait_ticking(["till", "batch"])
+    # By plan host-b comes first, so that till moves once, and then back; and nobody stopped it.
+    assert lab.where() == {"till": [("host-a", "running")], "batch": [("host-b", "running")]}
+    moves = re.findall(r" till -> (host-.) moved .* \| roll (back )?\d/\d", ended.text)
     assert moves == [("host-b", ""), ("host-a", "back ")], ended.text
     guests = {guest["name"]: guest for guest in report.check(lab.paths.raw, set())["guests"]}
-    assert guests["shop"]["verdict"] == "live"
+    assert guests["till"]["verdict"] == "live"
     assert guests["batch"]["running_again"]
-    assert traces.autostarted(lab.host("host-a")) == ["shop"]
+    assert traces.autostarted(lab.host("host-a")) == ["till"]
     assert traces.autostarted(lab.host("host-b")) == ["batch"]
     # What is over is remembered of a VM's migration, for virt_migration_info.
     left = {name for host in lab.hosts.values() for name in traces.volumes(host)}

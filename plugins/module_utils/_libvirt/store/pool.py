@@ -126,7 +126,10 @@ class RecordPool:
 
         Then it is a pool again. It is not built, so nothing is made where the directory is gone, too.
         """
-        pool = self._define()
+        try:
+            pool = self._define()
+        except libvirt.libvirtError:
+            return True  # another run has just made it, or `ensure` meets the same error
         try:
             pool.create(0)
         except libvirt.libvirtError:

@@ -204,6 +204,18 @@ def test_a_look_at_a_host_without_a_pool_makes_none(pool: Pool) -> None:
     assert not host.defined and not pool.active
 
 
+def test_a_pool_that_another_run_makes_at_this_moment_is_no_error(pool: Pool) -> None:
+    """Seen when two drains asked a target for its first claim: one said that it did not answer."""
+
+    class Raced(Undefined):
+        def storagePoolDefineXML(self, _xml: str, _flags: int) -> Pool:  # noqa: N802
+            self.defined = pool.active = True  # by the other one
+            raise Refused(9)
+
+    pool.files["record.3"] = pack(b"text")
+    assert Store(Raced(pool), sleep=lambda _seconds: None).read_record("record") == "text"
+
+
 def test_a_look_that_was_killed_in_the_middle_costs_the_next_one_nothing(pool: Pool) -> None:
     host = Undefined(pool)
     pool.files["record.3"] = pack(b"text")
