@@ -11,17 +11,12 @@ from __future__ import annotations
 
 import copy
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-TESTS = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(TESTS / "demo_kubevirt"), str(TESTS / "bench")]
-
-from counter import Counter  # noqa: E402
-from kubevirt_log import Log  # noqa: E402
+from bench.kubevirt_log import Log
+from demo_kubevirt.counter import Counter
 
 DECLARED = {"web": "move", "old": "stop", "far": "stay"}
 

@@ -56,3 +56,21 @@ def test_only_who_was_quick_without_the_fault_is_waited_for_shortly(run: ModuleT
     assert run.patience_for(fault(run, "tests/kubevirt/test_a.py::test_quick"), slow) == run.SHORT
     for test in ("test_a.py::test_slow", "test_a.py", "test_b.py::test_c"):
         assert run.patience_for(fault(run, f"tests/kubevirt/{test}"), slow) == run.LONG
+
+
+def test_a_file_that_cannot_be_imported_among_the_others_is_red(
+    run: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Pytest then runs none of the others, so nothing is known of them; alone that file may be green."""
+    said = {
+        2: "ERROR tests/kubevirt/test_b.py - ImportError: cannot import name 'plays'\nInterrupted: 1 error during",
+        0: "2 passed in 0.09s",
+    }
+
+    def ended(_tree: Path, *words: str, **how: Any) -> Any:
+        code = 2 if "tests/a.py" in words else 0
+        return subprocess.CompletedProcess(words, code, said[code], "")
+
+    monkeypatch.setattr(run, "run_tests", ended)
+    red, _slow = run.red_without_a_fault(tmp_path, ("tests/a.py", "tests/kubevirt/test_b.py"))
+    assert "cannot import name 'plays'" in red
