@@ -57,15 +57,20 @@ class FakeHost:
         self.store = self
         self.conn = self
         self.volumes: set[str] = {f"resv.{VM}.96.host-a"} if name == "host-b" else set()
+        self.contents: dict[str, bytes] = {}
 
     def domain(self, _uuid: str) -> Any:
         if self._domain is None:
             raise fakes.LibvirtError("no domain")
         return self._domain
 
-    def create(self, name: str, _data: bytes = b"") -> bool:
+    def create(self, name: str, data: bytes = b"") -> bool:
+        self.contents.setdefault(name, data)
         self.volumes.add(name)
         return True
+
+    def read(self, name: str) -> bytes:
+        return self.contents[name]
 
     def names(self) -> list[str]:
         return sorted(self.volumes)
@@ -153,6 +158,17 @@ def test_an_order_names_the_run_of_its_attempt(world: World) -> None:
     actor.apply(world.action(Do.WATCH, attempt=1), world.record)
     actor.apply(world.action(Do.MIGRATE, attempt=2), world.record)
     assert [order["run_id"] for order in world.orders] == ["run-0", "run-1"]
+
+
+@pytest.mark.parametrize(("run", "goes"), [("run-1", True), ("run-of-others", False)])
+def test_only_our_own_cordon_is_taken_away(world: World, run: str, goes: bool) -> None:
+    """Of two that cordon at once the first stands, and it is that one's."""
+    actor = world.actor(None, None)
+    world.record.runs.append("run-1")
+    actor._source.store.create("cordon", run.encode())
+    actor.apply(world.action(Do.CORDON), world.record)
+    assert actor.apply(world.action(Do.UNCORDON), world.record) is None
+    assert ("delete cordon on host-a" in world.calls) == goes
 
 
 def test_a_save_is_withdrawn_by_the_holder_that_has_it(world: World) -> None:
