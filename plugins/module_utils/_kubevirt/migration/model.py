@@ -21,7 +21,6 @@ from ..objects import facts
 
 Obj = dict[str, Any]
 _BEFORE_TARGET = frozenset({"", "Pending", "Scheduling", "Scheduled"})
-_PREPARING = frozenset({"PreparingTarget", "TargetReady"})
 
 
 class WantedState(str, Enum):
@@ -190,7 +189,7 @@ class View:
 
 def begins_late(phase: str) -> bool:
     """Is nothing of the guest's memory moving in this phase?"""
-    return phase in _BEFORE_TARGET or phase in _PREPARING
+    return phase in _BEFORE_TARGET or phase in facts.PREPARING
 
 
 __all__ = [

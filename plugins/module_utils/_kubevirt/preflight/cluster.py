@@ -13,6 +13,7 @@ from ..api.cluster import no_slots
 from ..objects import facts, names
 from ..objects.nodes import cordoned
 from ..objects.requesters import from_descheduler
+from ..waiting.slots import holds_slot, source_of
 from .read import ClusterObjects, Obj
 
 # A heartbeat comes about every minute; KubeVirt gives a node up after five (its node controller).
@@ -21,7 +22,6 @@ SILENT_AFTER = 300.0
 _ENDLESS = ("Scheduling", "Scheduled", "PreparingTarget", "TargetReady")
 # KubeVirt gives up a target pod after 900 s in any phase before this.
 STUCK_AFTER = 900.0
-_HOLDS_NO_SLOT = ("", "Pending", "WaitingForSync", "Synchronizing")
 OUTDATED = "kubevirt.io/outdatedLauncherImage"
 # Taints and annotations by which other tools say that they work on a node.
 _OTHERS_TAINTS = {
@@ -169,15 +169,15 @@ def stuck(found: ClusterObjects) -> list[StuckWork]:
     now, works = now_of(found.nodes), []
     for migration in found.migrations:
         phase = facts.phase(migration)
-        if facts.final(migration) or phase in _HOLDS_NO_SLOT:
+        if not holds_slot(migration):
             continue
         namespace = migration["metadata"]["namespace"]
         name = migration["spec"].get("vmiName", "")
         vmi = by_key.get((namespace, name))
         state = facts.state_of(vmi, migration) if vmi is not None else {}
-        source = state.get("sourceNode") or (facts.status(vmi).get("nodeName") if vmi else "") or ""
+        source = source_of(vmi, migration)
         gone = sorted({source, state.get("targetNode") or ""} & down)
-        age = now - _since(migration)
+        age = now - facts.seconds(facts.entered(migration))
         if gone:
             why = f"it is {phase}, and {', '.join(gone)} is not Ready"
         elif phase in _ENDLESS and now and age > STUCK_AFTER:
@@ -187,13 +187,3 @@ def stuck(found: ClusterObjects) -> list[StuckWork]:
         text = f"Migration {namespace}/{migration['metadata']['name']}: {why}."
         works.append(StuckWork(f"{namespace}/{name}", source, text))
     return works
-
-
-def _since(migration: Obj) -> float:
-    """When it entered its phase."""
-    stamps = [
-        facts.seconds(entry.get("phaseTransitionTimestamp"))
-        for entry in facts.status(migration).get("phaseTransitionTimestamps") or []
-        if entry.get("phase") == facts.phase(migration)
-    ]
-    return max(stamps, default=facts.seconds(migration["metadata"].get("creationTimestamp")))
