@@ -57,6 +57,17 @@ def test_what_was_moved_by_hand_after_a_failed_drain_keeps_its_definition(persis
     assert ("transient" in entry.message) != persistent
 
 
+def test_what_others_were_moving_when_the_drain_began_keeps_its_definition() -> None:
+    """The drain only watched it, so the definition that it left is not the drain's to remove."""
+    made = two(vm(1, "a"))
+    made.migrate(Move("u1", "a", "b", 1, MigrationSettings(), Fate(leftover=True), held=False, ours=False))
+    outcome = run(made)
+    assert outcome.phase is NodePhase.DRAINED
+    assert ended(outcome) == ("moved", "DefinitionLeft")
+    assert outcome.record.vms["u1"].last.adopted
+    assert "u1" in made.machines["a"].domains
+
+
 def test_where_its_definition_went_with_nobody_it_gets_one_where_it_runs() -> None:
     """virsh migrate --undefinesource: it is defined on no host."""
     made = failed(Fate(fail_at=0.5), autostart=True)
