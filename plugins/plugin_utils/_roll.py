@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The roll as its playbook sees it: which playbook this is, and the process that keeps it alive.
+"""The roll as its playbook sees it: which playbook this is, what is shown of it, and the process that keeps it alive.
 
 Ansible runs no cleanup when it is cancelled, and nothing of ours while the user's tasks run or a
 host reboots. So a process beside ansible-playbook renews the record of the roll, and ends with it:
