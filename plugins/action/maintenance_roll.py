@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from ansible import context
 from ansible.errors import AnsibleActionFail, AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
@@ -116,7 +117,8 @@ class ActionModule(ActionBase):
         found = foresee(plan, args["hosts"], read_cluster, variables["hostvars"])
         found.objections += [fault] if fault else []
         if not found.objections or self._task.check_mode:
-            for line in found.lines(args["roll_id"], args["hosts"], bool(self._task.check_mode)):
+            forks = int(context.CLIARGS["forks"])
+            for line in found.lines(args["roll_id"], args["hosts"], bool(self._task.check_mode), forks):
                 Display().display(plain(line))
         self._report.plan(found.plan)
         self._targets = found.targets(plan["plan_file"])

@@ -35,10 +35,11 @@ class Foreseen:
         found = plan if plan is not None and must_fit else None
         self.objections = planned.objections(looks, found, args["max_failures"], silent, why if must_fit else "")
 
-    def lines(self, roll_id: str, hosts: list[str], whole: bool) -> list[str]:
-        """What is shown of it. `whole`: each VM, too."""
+    def lines(self, roll_id: str, hosts: list[str], whole: bool, forks: int) -> list[str]:
+        """What is shown of it. `whole`: each VM, too. `forks`: on how many hosts Ansible works at once."""
         table = text.table(self.plan) if whole and self.plan is not None else []
-        warnings = [] if self.plan is None or whole else [f"Warning: {one}" for one in self.plan["warnings"]]
+        known = [] if self.plan is None or whole else self.plan["warnings"]
+        warnings = [f"Warning: {one}" for one in (*known, planned.too_few_forks(self.plan, forks)) if one]
         missing = [planned.no_plan(self.why)] if self.why else []
         return [*table, *warnings, *missing, planned.header(roll_id, hosts, self.plan)]
 

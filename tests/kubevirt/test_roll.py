@@ -132,8 +132,9 @@ def test_one_node_of_each_zone_is_out(sim, plays, tmp_path) -> None:
     assert refused.returncode != 0
     assert "not known is rack of n1, rack of n2, rack of n3" in refused.stdout
     words |= {"maintenance_max_unavailable_per": {"zone": 1}, "maintenance_tasks": str(tasks)}
-    planned = plays.own("rolling_maintenance", "--check", **words)
+    planned = plays.own("rolling_maintenance", "--check", "--forks", "1", **words)
     assert planned.returncode == 0 and "There is no plan" not in planned.stdout, planned.stdout
+    assert "The plan takes 2 hosts out together, and Ansible works on 1 at once." in planned.stdout
     process = plays.start("rolling_maintenance", **words)
     try:
         sim.until(lambda: record(sim)["stages"].get("n3", "waiting") != "waiting")

@@ -51,6 +51,19 @@ def no_plan(why: str) -> str:
     return f"There is no plan: {why}"
 
 
+def too_few_forks(plan: Mapping[str, Any] | None, forks: int) -> str:
+    """Ansible works on no more hosts at once than it has forks, whatever may be out; "": they are enough.
+    `plan`: Plan.to_dict()."""
+    steps = () if plan is None or plan["refusal"] is not None else plan["steps"]
+    widest = max((len(step["hosts"]) for step in steps), default=0)
+    if widest <= forks:
+        return ""
+    return (
+        f"The plan takes {widest} hosts out together, and Ansible works on {forks} at once. Give it as many forks: "
+        f"ansible-playbook --forks {widest}, forks in ansible.cfg, or Forks of the job template."
+    )
+
+
 def unreached(tried: Mapping[str, str | None]) -> list[str]:
     """Hosts that are to be rebooted over a connection that they do not have. `tried`: host -> why there is none; empty
     or None: there is one, or nobody has tried."""
@@ -119,7 +132,8 @@ def seconds_left(roll: Roll, now: str) -> float | None:
     tasks and the reboot take."""
     if not roll.seconds or not roll.in_stage(Stage.DONE):
         return None
-    at_once = int(roll.max_unavailable) if roll.max_unavailable.isdigit() else 1
+    # Of a share the record does not say how many hosts it is: as many as are out now.
+    at_once = int(roll.max_unavailable) if roll.max_unavailable.isdigit() else max(1, len(roll.out))
     left = waiting = 0.0
     for entry in roll.hosts.values():
         if entry.stage is Stage.WAITING:

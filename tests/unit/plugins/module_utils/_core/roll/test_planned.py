@@ -77,6 +77,32 @@ def test_when_it_is_ready_is_known_once_a_host_has_shown_what_work_and_reboot_ta
     assert planned.ready(roll, "2026-03-01T10:04:00Z") == "2026-03-01T10:10:00Z"
 
 
+def test_of_a_share_as_many_go_on_together_as_do_now() -> None:
+    def entry(name: str, stage: Stage, begun: str, since: str) -> HostEntry:
+        return HostEntry(name, stage, since=f"2026-03-01T{since}Z", begun=f"2026-03-01T{begun}Z" if begun else "")
+
+    done = entry("a", Stage.DONE, "10:00:00", "10:01:00")
+    out = [entry(name, Stage.DRAINING, "10:01:00", "10:01:00") for name in "bc"]
+    rest = [entry(name, Stage.WAITING, "", "10:00:00") for name in "defg"]
+    hosts = {one.name: one for one in (done, *out, *rest)}
+    seconds = dict.fromkeys("abcdefg", 60.0)
+    roll = Roll("7f3a", "run", "", "", "2026-03-01T10:00:00Z", hosts, seconds=seconds)
+    left = {}
+    for most in ("1", "2", "20%"):
+        roll.max_unavailable = most
+        left[most] = planned.seconds_left(roll, "2026-03-01T10:01:00Z")
+    assert left == {"1": 60 + 4 * 60, "2": 60 + 2 * 60, "20%": 60 + 2 * 60}
+
+
+@pytest.mark.parametrize(("forks", "said"), [(5, ""), (3, ""), (2, "The plan takes 3 hosts out together")])
+def test_hosts_that_go_together_need_as_many_forks(forks: int, said: str) -> None:
+    steps = [{"hosts": ["a"]}, {"hosts": ["b", "c", "d"]}]
+    found = planned.too_few_forks({**FITS, "steps": steps}, forks)
+    assert found.startswith(said) and bool(found) == bool(said)
+    assert "--forks 3" in found or not said
+    assert planned.too_few_forks(None, forks) == planned.too_few_forks({**FULL, "steps": steps}, forks) == ""
+
+
 def test_where_vms_go_is_kept_by_host() -> None:
     """Not of one that makes way for another, which no drain moves, and not of one that stays and is stopped."""
 
