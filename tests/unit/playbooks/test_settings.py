@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Settings of a user's ansible.cfg that are meant for other playbooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.virtops.maintenance.tests.unit.playbooks.stand_ins import ROOT, Roll, steps
+
+LONG = ("virtops.maintenance.maintenance_host", "ansible.builtin.reboot")
+
+
+@pytest.fixture
+def roll(tmp_path: Path) -> Roll:
+    return Roll(tmp_path)
+
+
+def test_a_strategy_of_ones_own_does_not_begin_a_roll_once_for_each_host(roll: Roll) -> None:
+    """Under `free` a task that is to be run once is run for each host, and what comes after waits for none."""
+    roll.write("ansible.cfg", "[defaults]\nstrategy = free\n")
+    code, text = roll.run()
+    assert code == 0, text
+    assert roll.steps == steps("host-a") + steps("host-b")
+
+
+def tasks_of(found: Any) -> Iterator[dict[str, Any]]:
+    for one in found if isinstance(found, list) else ():
+        yield one
+        for key in ("tasks", "block", "rescue", "always"):
+            yield from tasks_of(one.get(key))
+
+
+def test_a_limit_for_tasks_is_none_for_those_that_wait_for_a_turn_or_move_vms() -> None:
+    """With task_timeout in ansible.cfg the hosts that waited for their turn longer than that would have failed. They
+    have deadlines of their own."""
+    found = {}
+    for path in [*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/*.yml")]:
+        for task in tasks_of(yaml.safe_load(path.read_text(encoding="utf-8"))):
+            if set(LONG) & set(task):
+                found[f"{path.name}: {task['name']}"] = task.get("timeout")
+    assert len(found) > 10
+    assert {name for name, limit in found.items() if limit != 0} == set()
