@@ -176,7 +176,8 @@ def _place(auth: Mapping[str, Any]) -> str:
         return "the dictionary that kubeconfig is"
     if kubeconfig:
         return f"kubeconfig {kubeconfig}"
-    default = os.environ.get("KUBECONFIG") or "~/.kube/config"
+    # The whole path: with become it is another user's.
+    default = os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
     return f"{default} (neither the option kubeconfig nor K8S_AUTH_KUBECONFIG is set)"
 
 
