@@ -32,7 +32,7 @@ options:
       - The variables that the loops of M(virtops.maintenance.maintenance_roll) with C(state=planned) and
         C(state=begun) registered. The first that says which of these hosts are meant, and in which order, is
         taken. None is an error.
-      - In check mode no host is meant.
+      - In check mode no host is meant; with C(--list-hosts) those that were asked for.
     type: list
     elements: str
     default: []
@@ -70,8 +70,8 @@ class LookupModule(LookupBase):
         known = variables or {}
         names = [name for term in terms for name in (term if isinstance(term, list) else [term])]
         pattern = ",".join(str(name).strip() for name in names if str(name or "").strip())
-        # A syntax check has no fleet and does nothing, so nobody has to say which hosts.
-        if context.CLIARGS.get("syntax"):
+        # These have no fleet or ask it nothing, and do nothing, so nobody has to say which hosts.
+        if any(map(context.CLIARGS.get, ("syntax", "listtasks", "listtags"))):
             return [pattern or "all"]
         if not pattern:
             pattern = self._nobody_said(known)
@@ -81,9 +81,9 @@ class LookupModule(LookupBase):
                 raise AnsibleLookupError(f"No host of the inventory matches maintenance_hosts: {part}")
         self._check_limit(pattern, known)
         begun = self.get_option("begun")
-        if begun and context.CLIARGS.get("check"):
-            return ["!all"]
-        return [self._listed(pattern, begun, known) if begun else pattern]
+        if not begun or context.CLIARGS.get("listhosts"):
+            return [pattern]
+        return ["!all" if context.CLIARGS.get("check") else self._listed(pattern, begun, known)]
 
     def _check_limit(self, pattern: str, known: dict[str, Any]) -> None:
         """Ansible would do nothing, and call that a success. A limit of a file (@) is not read here."""

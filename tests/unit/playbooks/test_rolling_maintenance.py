@@ -139,13 +139,6 @@ def test_nothing_is_done_when_nobody_said_which_hosts(roll: Roll, playbook: str,
     assert not roll.steps_file.exists()
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("playbook", ["drain", "restore", "plan", ROLL])
-def test_a_syntax_check_needs_no_hosts(roll: Roll, playbook: str) -> None:
-    code, text = roll.run("", "-e", "ignored=1", "--syntax-check", playbook=playbook)
-    assert code == 0, text
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Settings of a user's ansible.cfg that are meant for other playbooks."""
+"""What a user gives to ansible-playbook for a look, and sets in ansible.cfg for other playbooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.virtops.maintenance.tests.unit.playbooks.stand_ins import ROOT, Roll, steps
+from ansible_collections.virtops.maintenance.tests.unit.playbooks.stand_ins import ROLL, ROOT, Roll, steps
 
 LONG = ("virtops.maintenance.maintenance_host", "ansible.builtin.reboot")
 
@@ -21,6 +21,23 @@ LONG = ("virtops.maintenance.maintenance_host", "ansible.builtin.reboot")
 @pytest.fixture
 def roll(tmp_path: Path) -> Roll:
     return Roll(tmp_path)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("playbook", ["drain", "restore", "plan", ROLL])
+@pytest.mark.parametrize("look", ["--syntax-check", "--list-tasks", "--list-tags"])
+def test_a_look_at_a_playbook_needs_no_hosts(roll: Roll, playbook: str, look: str) -> None:
+    code, text = roll.run("", "-e", "ignored=1", look, playbook=playbook)
+    assert code == 0, text
+
+
+def test_the_hosts_of_a_roll_are_listed_and_nothing_is_done(roll: Roll) -> None:
+    code, text = roll.run("", "-e", "maintenance_hosts=host-b", "--list-hosts")
+    assert code == 0, text
+    assert text.count("hosts (1): host-b") == 3 and "host-a" not in text
+    code, text = roll.run("", "-e", "ignored=1", "--list-hosts")
+    assert code != 0 and "Name the hosts: -e maintenance_hosts=host-a" in text
+    assert roll.steps == []
 
 
 def test_a_strategy_of_ones_own_does_not_begin_a_roll_once_for_each_host(roll: Roll) -> None:
