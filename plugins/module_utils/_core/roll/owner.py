@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import words
-from .record import Clock, Roll, RollStore, Stage, State
+from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State
 
 # Seconds. The playbook writes every 10 s; a controller without a processor for half a minute is
 # alive. The price: the same command given again after a kill waits for a minute.
@@ -70,6 +70,18 @@ def check_run(roll: Roll | None, run: str, *also: State) -> Roll:
     if roll.run != run or roll.state not in (State.RUNNING, *also):
         raise RollTakenOver(words.is_taken_over(roll, run))
     return roll
+
+
+def kept_elsewhere(roll: Roll | None, fleet: Fleet) -> str:
+    """Why there is a roll, though by the record that was read (`roll`) there is none; '': there is none.
+
+    Hosts were added to the inventory, or taken out, and so the record belongs on others now. What is older than the
+    last roll that is known was left behind by a host that was off.
+    """
+    other = fleet.elsewhere
+    if other is None or (roll is not None and (roll.state not in OVER or roll.begun >= other.begun)):
+        return ""
+    return words.is_kept_elsewhere(other, fleet.kept_on)
 
 
 def refusal(roll: Roll | None, host: str, run: str, drains: bool) -> str:

@@ -225,7 +225,8 @@ class Fleet:
     """All hosts that may be out, and those that are: name -> why. `busy`: of these, somebody is at
     work who will end, a drain or restore for example. `labels`: of the hosts, where the platform has them. `exist`: all
     that there are, also those that run no VMs; None: the platform does not know. `left`: hosts, out or not, that were
-    replaced or removed while they were drained, and what is left of it."""
+    replaced or removed while they were drained, and what is left of it. `elsewhere`: a roll that is not over, whose
+    record is on hosts (`kept_on`) where by this inventory none belongs."""
 
     hosts: Sequence[str]
     out: Mapping[str, str] = field(default_factory=dict)
@@ -233,6 +234,8 @@ class Fleet:
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     exist: frozenset[str] | None = None
     left: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: Roll | None = None
+    kept_on: Sequence[str] = ()
 
     def gone(self, hosts: Sequence[str]) -> list[str]:
         """Those of them that were removed: nobody can bring them back."""

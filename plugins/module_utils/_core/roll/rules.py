@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from . import places, stages, window, words
-from .owner import RollRefused
+from .owner import RollRefused, kept_elsewhere
 from .record import OVER, Fleet, HostEntry, Roll, Stage, State
 
 # Seconds without any other host at work in the playbook: those under way were left in the middle, without an error.
@@ -91,14 +91,17 @@ def begin(old: Roll | None, ask: Ask, dead: bool, fleet: Fleet, now: str) -> Ver
     """May the roll that `ask` wants begin, or an old one be carried on? `dead`: proven of the old
     one.
 
-    Raises RollRefused for other options than those of an unfinished roll, for a pause at no host of it, and for
-    a host of which it is not known in which rack it is, or whatever else has a limit.
+    Raises RollRefused for other options than those of an unfinished roll, for a pause at no host of it, for a host of
+    which it is not known in which rack it is, or whatever else has a limit, and for a roll that is kept elsewhere.
     """
     if old is not None and old.run == ask.run and old.state is State.RUNNING:
         return Verdict(Answer.GO)
     if ask.pause_after and ask.pause_after not in ask.hosts:
         raise RollRefused(words.pauses_nowhere(ask.pause_after, ask.hosts))
     if old is None or old.state in OVER:
+        elsewhere = kept_elsewhere(old, fleet)
+        if elsewhere and not ask.take_over:
+            raise RollRefused(elsewhere)
         return Verdict(Answer.GO, _with_groups(_new(ask, fleet, now), fleet))
     lives = old.state in (State.RUNNING, State.ABORTING) and not dead
     if lives and not ask.take_over:

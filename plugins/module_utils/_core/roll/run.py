@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import figures, planned, rules, stages, status, table, words
-from .owner import RollRefused, RollUnreadable, Watch, check_run
+from .owner import RollRefused, RollUnreadable, Watch, check_run, kept_elsewhere
 from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State, write
 from .rules import Answer, Ask, Verdict
 
@@ -184,10 +184,14 @@ def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
 
 
 def abort(store: RollStore, run: str, requester: str, clock: Clock, check: bool = False) -> dict[str, Any]:
-    """Stop the roll, whoever has it. `order`: the hosts that are to be given back. `check`: nothing is written."""
+    """Stop the roll, whoever has it. `order`: the hosts that are to be given back. `check`: nothing is written. Raises
+    RollRefused for a roll that is kept elsewhere."""
     while True:
         roll, seen = store.read()
         if roll is None or roll.state in OVER:
+            elsewhere = kept_elsewhere(roll, store.fleet())
+            if elsewhere:
+                raise RollRefused(elsewhere)
             return _answer(Verdict(Answer.DONE, None, words.no_roll(roll)), roll, order=[])
         if roll.run == run and roll.state is State.ABORTING:
             return _answer(Verdict(Answer.GO), roll, order=roll.out)
@@ -236,15 +240,19 @@ def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> 
 def read(store: RollStore, now: str) -> dict[str, Any]:
     """The record as it is, and each host of the fleet, in words too. `now`: UTC.
 
-    `unreadable`: why the record is not known; the hosts are, as far as they answer.
+    `unreadable`: why the record is not known; the hosts are, as far as they answer. `elsewhere`: that it is kept where
+    it would not be by this inventory.
     """
     unreadable = ""
     try:
         roll, _seen = store.read()
     except RollUnreadable as exc:
         roll, unreadable = None, str(exc)
-    hosts = status.rows(roll, store.fleet(), now)
-    answer = _answer(Verdict(Answer.DONE), roll, hosts=hosts, unreadable=unreadable)
+    fleet = store.fleet()
+    elsewhere = "" if unreadable else kept_elsewhere(roll, fleet)
+    roll = fleet.elsewhere if elsewhere else roll
+    hosts = status.rows(roll, fleet, now)
+    answer = _answer(Verdict(Answer.DONE), roll, hosts=hosts, unreadable=unreadable, elsewhere=elsewhere)
     return {**answer, "message": "\n".join(status.report(answer, {})["lines"])}
 
 

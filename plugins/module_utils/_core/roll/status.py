@@ -74,7 +74,8 @@ def report(found: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> 
     roll = found.get("roll")
     hosts = [_with_vms(row, infos.get(row["name"])) for row in found.get("hosts") or ()]
     unreadable = str(found.get("unreadable") or "")
-    following = _next(roll, hosts, unreadable)
+    elsewhere = found.get("elsewhere")
+    following = [str(elsewhere)] if elsewhere else _next(roll, hosts, unreadable)
     lines = [*_head(roll, unreadable), *_table(hosts), *following]
     return {
         "roll": roll,

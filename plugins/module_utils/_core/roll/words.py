@@ -54,6 +54,15 @@ def is_under_way(roll: Roll) -> str:
     )
 
 
+def is_kept_elsewhere(roll: Roll, kept_on: Iterable[str]) -> str:
+    return (
+        f"There is a roll of this fleet already: {name_of(roll)} ({_how_far(roll)}). Its record is on "
+        f"{_names(kept_on)}, and by this inventory it would be on others: hosts have been added or taken out. Carry it "
+        "on or abort it with the hosts that it began with (maintenance_fleet), or begin another one beside it with "
+        "maintenance_take_over=true. Nothing was done."
+    )
+
+
 def differences(roll: Roll, hosts: Sequence[str], options: Mapping[str, str]) -> str:
     """How another command differs from the one that began the roll; '': it does not."""
     found = []

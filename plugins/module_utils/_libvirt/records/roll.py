@@ -23,7 +23,7 @@ from ..._core.model.record import RecordError
 from ..._core.roll import owner, stages
 from ..._core.roll.options import NOTE_PATIENCE
 from ..._core.roll.owner import RollUnreadable
-from ..._core.roll.record import Clock, Fleet, Roll, Stage
+from ..._core.roll.record import OVER, Clock, Fleet, Roll, Stage
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostConfig
 from ..observe.peers import KNOWN_SILENT, PATIENCE, Task, Threads, open_peer
@@ -192,7 +192,23 @@ class RollVolumes:
                 busy.add(name)
             if CORDON in volumes:
                 out[name] = "drained outside of the roll" if by_run else "cordoned by others"
-        return Fleet(tuple(self._hosts), out, frozenset(busy), exist=frozenset(self._hosts))
+        others = [name for name in found if name not in self._quorum and _has_roll(found[name])]
+        elsewhere = self._elsewhere(others)
+        return Fleet(
+            *(tuple(self._hosts), out, frozenset(busy)),
+            exist=frozenset(self._hosts),
+            elsewhere=elsewhere,
+            kept_on=others if elsewhere else (),
+        )
+
+    def _elsewhere(self, names: Sequence[str]) -> Roll | None:
+        """The roll whose record these hosts have, that do not keep it by this inventory. One that cannot be read is
+        none."""
+        try:
+            found = self._newest(self._ask(names, _read)[0]) if names else None
+        except RecordError:
+            return None
+        return None if found is None or found.state in OVER else found
 
     def _ask(self, names: Sequence[str], question: Callable[[Host], T]) -> tuple[dict[str, T], dict[str, str]]:
         """All at the same time. (answers, why the others gave none). Who is late is no answer."""
@@ -237,6 +253,10 @@ def _guarded(host: Host, question: Callable[[Host], T]) -> Callable[[], T]:
 
 def _names(host: Host) -> list[str]:
     return host.store.names()
+
+
+def _has_roll(volumes: Iterable[str]) -> bool:
+    return any(split_generation(volume)[0] == PREFIX for volume in volumes)
 
 
 def _read(host: Host) -> tuple[list[int], tuple[int, str] | None]:

@@ -13,8 +13,16 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import run
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Clock, HostEntry, Roll, Stage
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
+    Clock,
+    HostEntry,
+    Roll,
+    Stage,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Ask
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import roll as module
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.roll import (
@@ -273,3 +281,54 @@ def test_what_a_drain_saw_is_written_when_the_hosts_that_keep_the_record_are_bac
     now, _seen = volumes(hosts).read()
     assert now is not None
     assert (now.hosts["a"].stage, bool(slept)) == ((Stage.EMPTY, True) if run == "mine" else (Stage.DRAINING, False))
+
+
+def of_fleet(hosts: Hosts, *quorum: str) -> RollVolumes:
+    return RollVolumes({name: Host(hosts, name, False) for name in hosts.volumes}, quorum)  # type: ignore[arg-type]
+
+
+def begins(store: RollVolumes, **more: Any) -> dict[str, Any]:
+    clock = Clock(lambda: 0.0, lambda: "2026-01-02T00:00:00Z", lambda _seconds: None)
+    return run.begin(store, Ask(id="new", run="new", hosts=("a", "b"), **more), clock, 0.0, {})
+
+
+def under_way(hosts: Hosts, *, state: State = State.STOPPED, begun: str = "2026-01-01T00:00:00Z") -> None:
+    """One whose first host is empty, on a, b, and c; then two hosts are added that come before these."""
+    store = of_fleet(hosts, *QUORUM)
+    known = Roll("7f3a", "old", "ann", "", begun, {"a": HostEntry("a", Stage.EMPTY)}, state=state)
+    assert store.write(known, store.read()[1])
+    hosts.volumes |= {"a1": {}, "a2": {}}
+
+
+def test_a_roll_that_began_before_hosts_were_added_is_not_begun_twice() -> None:
+    hosts = Hosts()
+    under_way(hosts)
+    store = of_fleet(hosts, "a1", "a2", "c")
+    hosts.off = {"c"}  # the only one by which it would be seen
+    with pytest.raises(RollRefused, match=r"roll 7f3a of ann, .* Its record is on a, b, and by this inventory"):
+        begins(store)
+    clock = Clock(lambda: 0.0, lambda: "", lambda _seconds: None)
+    with pytest.raises(RollRefused, match="maintenance_fleet"):
+        run.abort(store, "new", "", clock)
+    told = run.read(store, "")
+    assert told["roll"]["id"] == "7f3a" and "maintenance_fleet" in told["message"]
+    assert begins(store, take_over=True)["answer"] == "go"
+
+
+@pytest.mark.parametrize("state", [State.ENDED, State.ABORTED, State.STOPPED])
+def test_what_is_over_or_older_than_the_last_roll_is_none(state: State) -> None:
+    """Left behind by a host that was off when the record was last written."""
+    hosts = Hosts()
+    under_way(hosts, state=state)
+    store = of_fleet(hosts, "a1", "a2", "a")
+    hosts.volumes["a"] = {}
+    if state is State.STOPPED:
+        last = Roll("8e2b", "old", "", "", "2026-01-01T10:00:00Z", {"a": HostEntry("a", Stage.DONE)}, state=State.ENDED)
+        assert store.write(last, store.read()[1])
+    assert begins(store)["answer"] == "go"
+
+
+def test_one_that_cannot_be_read_where_none_belongs_holds_up_nobody() -> None:
+    hosts = Hosts()
+    hosts.volumes |= {"a1": {}, "a2": {}, "b": {"roll.7": "no json"}}
+    assert begins(of_fleet(hosts, "a1", "a2", "c"))["answer"] == "go"
