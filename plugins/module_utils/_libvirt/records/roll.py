@@ -231,12 +231,14 @@ class RollVolumes:
                 until = min(until, began + KNOWN_SILENT)
             if are_majority(answers, names):
                 until = min(until, time.monotonic() + _GRACE)
-        self._late = {
+        late = {
             name: tasks.get(name) or self._late[name]
             for name in names
             if name not in answers and errors.get(name, _LATE) == _LATE
         }
-        return answers, {**dict.fromkeys(self._late, _LATE), **errors}
+        # Of hosts that were not asked now, too: a second question beside one that hangs would hang as well.
+        self._late = {**{name: task for name, task in self._late.items() if name not in names}, **late}
+        return answers, {**dict.fromkeys(late, _LATE), **errors}
 
 
 def _guarded(host: Host, question: Callable[[Host], T]) -> Callable[[], T]:

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
+from itertools import pairwise, product
 from threading import Event
 from typing import Any
 
@@ -281,6 +281,27 @@ def test_what_a_drain_saw_is_written_when_the_hosts_that_keep_the_record_are_bac
     now, _seen = volumes(hosts).read()
     assert now is not None
     assert (now.hosts["a"].stage, bool(slept)) == ((Stage.EMPTY, True) if run == "mine" else (Stage.DRAINING, False))
+
+
+def test_a_host_that_hangs_is_not_asked_again_beside_its_first_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a host waits for its turn the record and the fleet are read in turn, every few seconds."""
+    monkeypatch.setattr(module, "KNOWN_SILENT", 0.0)
+    hosts, begun = Hosts(), []
+    put(hosts, "one")
+    hosts.volumes["d"] = {}
+    hosts.wait_for["d"] = Event()
+    store = of_fleet(hosts, *QUORUM)
+    real = store._threads.submit
+    store._threads.submit = lambda task: (begun.append(task), real(task))[1]  # type: ignore[method-assign]
+    counts = []
+    for _look in range(3):
+        assert store.fleet().out == {"d": "does not answer"}
+        counts.append(len(begun))
+        assert store.read()[0] is not None
+    # Four hosts, then three that keep the record, and then only those that do not hang.
+    assert [later - earlier for earlier, later in pairwise(counts)] == [6, 6]
+    hosts.wait_for["d"].set()
+    store.close()
 
 
 def of_fleet(hosts: Hosts, *quorum: str) -> RollVolumes:
