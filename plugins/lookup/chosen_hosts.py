@@ -15,6 +15,8 @@ description:
   - Made for C(hosts) of a play, where a name with a typo would match no host, and Ansible would end
     well after having done nothing.
   - There only extra vars are known, not what the inventory sets.
+  - With C(--tags), C(--skip-tags) or C(--start-at-task) that leave out tasks without tags it is an error, for the
+    same reason.
 options:
   _terms:
     description:
@@ -58,6 +60,7 @@ from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleLookupError
+from ansible.playbook.task import Task
 from ansible.plugins.loader import lookup_loader
 from ansible.plugins.lookup import LookupBase
 
@@ -73,6 +76,7 @@ class LookupModule(LookupBase):
         # These have no fleet or ask it nothing, and do nothing, so nobody has to say which hosts.
         if any(map(context.CLIARGS.get, ("syntax", "listtasks", "listtags"))):
             return [pattern or "all"]
+        _check_all_run()
         if not pattern:
             pattern = self._nobody_said(known)
         # Each plain name by itself: the others would go on without a host that has a typo.
@@ -120,3 +124,22 @@ class LookupModule(LookupBase):
     def _hosts(self, pattern: str, known: dict[str, Any]) -> list[str]:
         lookup = lookup_loader.get("ansible.builtin.inventory_hostnames", loader=self._loader, templar=self._templar)
         return list(lookup.run([pattern], variables=known))
+
+
+def _check_all_run() -> None:
+    """The tasks of a maintenance have no tags: Ansible would leave out all of them, or those that verify what the
+    others did, and call that a success. Those of a user's own tasks are theirs to choose."""
+    only, skip = (sorted(context.CLIARGS.get(name) or no) for name, no in (("tags", ["all"]), ("skip_tags", [])))
+    start, left_out = context.CLIARGS.get("start_at_task"), ""
+    if not Task().evaluate_tags(only, [], {}):
+        left_out = f"--tags {','.join(only)}"
+    elif not Task().evaluate_tags(only, skip, {}):
+        left_out = f"--skip-tags {','.join(skip)}"
+    elif start:
+        left_out = f"--start-at-task {start!r}"
+    if left_out:
+        raise AnsibleLookupError(
+            f"With {left_out} tasks of the maintenance are left out, and Ansible would call that a success. "
+            "Nothing was done. Give the command without it; it goes on where it was. [tags] in ansible.cfg, "
+            "ANSIBLE_RUN_TAGS and ANSIBLE_SKIP_TAGS may have set it."
+        )

@@ -238,6 +238,13 @@ cordoned_by_others:
   returned: success
   type: bool
   sample: false
+closed:
+  description:
+    - Why no VM comes to the node although it is restored. Empty if VMs do.
+  returned: with O(state=active), not in check mode
+  type: list
+  elements: str
+  sample: [it is still cordoned, by others]
 certificate:
   description: The proof that the node was empty. None unless RV(phase) is V(Drained).
   returned: success

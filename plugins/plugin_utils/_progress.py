@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import advised
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import words
 
 HEARTBEAT_SECONDS = 15.0
 # Verdicts with which a VM is not where its last migration wanted it.
@@ -352,8 +353,10 @@ def summary(result: Mapping[str, Any], wanted: str) -> str:
 def reached(result: Mapping[str, Any]) -> str:
     """One line for a host that is as it was wanted."""
     node, phase = result["node"], result["phase"]
+    if phase == "Active":
+        return f"{node} is {words.in_service(result)}"
     if phase != "Drained":
-        return f"{node} is {'in service again' if phase == 'Active' else phase.lower()}"
+        return f"{node} is {phase.lower()}"
     counts = [(number, verdict) for verdict, number in result.get("counts", {}).items() if number]
     told = [f"{number} {verdict.replace('_', ' ')}" for number, verdict in counts if verdict != "total"]
     return f"{node} is drained: {', '.join(told) or 'no VMs'}"

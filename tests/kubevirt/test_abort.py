@@ -53,8 +53,18 @@ def test_someone_elses_cordon_stays(sim, operator) -> None:
     sim.edit(NODES, "n1", lambda o: o["spec"].update(unschedulable=True))
     found = operator.drain()
     assert found["phase"] == "Drained" and found["cordoned_by_others"]
-    assert operator.restore()["phase"] == "Active"
-    assert sim.find(NODES, "n1")["spec"].get("unschedulable") is True
+    for _again in range(2):  # the second time there is nothing to restore
+        back = operator.restore()
+        assert (back["phase"], back["closed"]) == ("Active", ["it is still cordoned, by others"])
+        assert sim.find(NODES, "n1")["spec"].get("unschedulable") is True
+    sim.edit(NODES, "n1", lambda o: o["spec"].update(unschedulable=False))
+    assert operator.restore()["closed"] == []
+
+
+def test_a_node_that_is_down_is_not_in_service_when_it_is_restored(sim, operator) -> None:
+    sim.edit(NODES, "n1", lambda o: o["metadata"]["labels"].update({"kubevirt.io/schedulable": "false"}))
+    back = operator.restore()
+    assert back["phase"] == "Active" and "virt-handler does not run there?" in back["closed"][0]
 
 
 def test_a_migration_of_others_is_adopted_and_left_to_them(sim, operator) -> None:

@@ -40,6 +40,43 @@ def test_the_hosts_of_a_roll_are_listed_and_nothing_is_done(roll: Roll) -> None:
     assert roll.steps == []
 
 
+@pytest.mark.parametrize("playbook", ["drain", "restore", "preflight", "plan", "status", "abort", ROLL])
+def test_with_tags_that_leave_out_its_tasks_a_maintenance_is_no_success(roll: Roll, playbook: str) -> None:
+    """Its exit code was 0, and nothing was done."""
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", "--tags", "patch,again", playbook=playbook)
+    text = " ".join(text.split())
+    assert code != 0 and "With --tags again,patch tasks of the maintenance are left out" in text, text
+    assert roll.steps == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("setting", "given", "named"),
+    [
+        ("run = patch", (), "--tags patch"),
+        ("skip = untagged", (), "--skip-tags untagged"),
+        ("", ("--skip-tags", "all"), "--skip-tags all"),
+        ("", ("--tags", "never"), "--tags never"),
+        ("", ("--start-at-task", "Verify that the host is empty"), "--start-at-task 'Verify that"),
+        ("", ("--start-at-task", "no such task"), "--start-at-task 'no such task'"),
+    ],
+)
+def test_so_it_is_wherever_they_were_set(roll: Roll, setting: str, given: tuple[str, ...], named: str) -> None:
+    roll.write("ansible.cfg", f"[tags]\n{setting}\n")
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", *given, playbook="drain")
+    text = " ".join(text.split())
+    assert code != 0 and f"With {named}" in text and "Nothing was done" in text, text
+    assert roll.steps == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("given", [("--tags", "all,patch"), ("--tags", "untagged"), ("--skip-tags", "slow,always")])
+def test_tags_that_leave_out_users_tasks_alone_are_theirs_to_choose(roll: Roll, given: tuple[str, ...]) -> None:
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", *given)
+    assert code == 0, text
+    assert roll.steps == steps("host-a")
+
+
 def test_a_strategy_of_ones_own_does_not_begin_a_roll_once_for_each_host(roll: Roll) -> None:
     """Under `free` a task that is to be run once is run for each host, and what comes after waits for none."""
     roll.write("ansible.cfg", "[defaults]\nstrategy = free\n")

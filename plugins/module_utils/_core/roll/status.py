@@ -235,7 +235,9 @@ def aborted(
     for name in out:
         found = restores.get(name, {})
         back = found.get("phase") == "Active"
-        why = _BUSY.get(stages.get(name, ""), "") if back else str(found.get("msg") or "no answer")
+        closed = [words.in_service(found)] if found.get("closed") else []
+        busy = [*closed, *filter(None, [_BUSY.get(stages.get(name, ""), "")])]
+        why = "; ".join(busy) if back else str(found.get("msg") or "no answer")
         hosts.append({"name": name, "stage": stages.get(name), "given_back": back, "message": why})
         first, *more = why.splitlines() or [""]
         lines.append(f"{name}  {'' if back else 'not '}given back{': ' if first else ''}{first}")

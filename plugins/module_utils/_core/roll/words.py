@@ -210,9 +210,15 @@ def runs_hooks() -> str:
     return "hooks of its VMs are due: they are run now, and then its restore goes on"
 
 
+def in_service(restore: Mapping[str, Any]) -> str:
+    """How a host is that was restored. What we gave back is ours alone: others may keep VMs away from it."""
+    why = "; ".join(restore.get("closed") or ())
+    return f"restored, but no VM comes to it: {why}" if why else "in service again"
+
+
 def left_in_restore(restore: Mapping[str, Any]) -> str:
     if restore.get("phase") == "Active":
-        return "it is in service again"
+        return f"it is {in_service(restore)}"
     return "its restore was begun: it may be in service again, and what was stopped for it may still be off"
 
 
@@ -240,15 +246,16 @@ def waits_until_healthy(host: str, why: str) -> str:
     return f"{host} waits until it is healthy: {why}"
 
 
-def host_is_done(roll: Mapping[str, Any], host: str) -> str:
-    """`roll`: the record in result form."""
+def host_is_done(roll: Mapping[str, Any], host: str, restore: Mapping[str, Any] | None = None) -> str:
+    """`roll`: the record in result form. `restore`: what that of the host returned, if it is known."""
     entry = next(one for one in roll["hosts"] if one["name"] == host)
     took = table.seconds(entry.get("begun", ""), entry.get("since", ""))
     time = "" if took is None else f" in {table.long(took)}"
     done = sum(one["stage"] == Stage.DONE.value for one in roll["hosts"])
     tally = entry.get("tally") or {}
     counts = "".join(f", {tally[key]} {key}" for key in ("moved", "stopped") if tally.get(key))
-    return f"{host} is done{time}{counts} | roll {done}/{len(roll['hosts'])}"
+    closed = f", {in_service(restore)}" if restore and restore.get("closed") else ""
+    return f"{host} is done{time}{counts}{closed} | roll {done}/{len(roll['hosts'])}"
 
 
 def cannot_be_done(objections: Sequence[str]) -> str:

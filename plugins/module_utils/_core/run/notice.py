@@ -41,7 +41,10 @@ def notices(request: Request, found: Mapping[str, Any]) -> Iterator[Notice]:
         text = f"The node is {found['phase']}, not {wanted.value}: {_why(found)}"
         yield Notice(f"Maintenance{word}Failed", f"{text}, {_whose(request)}", good=False)
     elif found["changed"] or request.begun:
-        yield Notice(f"Maintenance{word}Ended", f"The node is {wanted.value}{_counts(found)}, {_whose(request)}")
+        closed = "".join(f", {why}" for why in found.get("closed") or ())
+        yield Notice(
+            f"Maintenance{word}Ended", f"The node is {wanted.value}{_counts(found)}{closed}, {_whose(request)}"
+        )
 
 
 _WORDS = {Intent.DRAINED: ("Drain", NodePhase.DRAINED), Intent.ACTIVE: ("Restore", NodePhase.ACTIVE)}

@@ -27,7 +27,8 @@ _QUIET = frozenset({Do.WATCH, Do.RELEASE, Do.FORGET})
 @dataclass(frozen=True)
 class Report:
     """`vms`: rows of rows.rows. `outcomes`: only of a restore. `planned`: only of check mode.
-    `certificate`: in result form."""
+    `certificate`: in result form. `closed`: of a restore, why no VM comes to the node all the same, besides
+    `cordoned_by_others`."""
 
     platform: Platform
     node: str
@@ -43,6 +44,7 @@ class Report:
     diff: Mapping[str, str] | None = None
     planned: Sequence[Action] | None = None
     outcomes: Sequence[Mapping[str, str]] | None = None
+    closed: Sequence[str] = ()
 
     def to_dict(self, **more: Any) -> dict[str, Any]:
         """Result form. `more`: what only one platform or module has."""
@@ -61,6 +63,7 @@ class Report:
             found["diff"] = dict(self.diff)
         if self.outcomes is not None:
             found["outcomes"] = list(self.outcomes)
+            found["closed"] = [*(["it is still cordoned, by others"] if self.cordoned_by_others else ()), *self.closed]
         if self.planned is not None:
             found["planned"] = [{"do": a.do.value, "vm": a.name, "target": a.target} for a in self.planned]
         return {**found, **more}

@@ -36,9 +36,14 @@ def why_closed(node: Obj) -> list[str]:
 
     A cordon does, also for a VM that tolerates it: somebody wants the node to be empty.
     """
+    return (["it is cordoned"] if cordoned(node) else []) + closed_beside_cordon(node)
+
+
+def closed_beside_cordon(node: Obj | None) -> list[str]:
+    """The same of a node whose cordon is another's question. None: it is not registered."""
+    if node is None:
+        return ["there is no such Node any more"]
     why = []
-    if cordoned(node):
-        why.append("it is cordoned")
     if not takes_vms(node):
         why.append(f"its label {SCHEDULABLE} is not true (virt-handler does not run there?)")
     if not_ready(node):

@@ -29,7 +29,7 @@ from ..api.client import Client
 from ..api.errors import KubeError, LockHeld
 from ..api.metrics import Source
 from ..objects import names
-from ..objects.nodes import cordoned
+from ..objects.nodes import closed_beside_cordon, cordoned
 from ..observe.control_node import refuse_own_node
 from ..pods.evict import PodDrain, PodsResult
 from ..pods.filters import PodOptions
@@ -215,7 +215,7 @@ def _slice(
         saved = ("", float("-inf"))  # so that the first step writes them
     outcome, other_pods, changed, saved = _work(platform, request, record, pods, saved)
     known, gone = platform.records.instances, sorted(platform.records.pods)
-    found = result(outcome, request, other_pods, known, gone, changed)
+    found = result(outcome, request, other_pods, known, gone, changed, closed_beside_cordon(platform.observer.own()))
     reported = platform.observer.rates.result_fields
     warned = [*warnings(outcome.record, platform.observer.own()), *reported.get("warnings", ())]
     found.update({**reported, "warnings": warned} if warned else reported)
@@ -272,7 +272,8 @@ def _waits_for_lease(request: Request, held: LockHeld, waited: float) -> dict[st
 
 def _nothing_to_restore(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     node = platform.client.get(names.node(request.node))
-    found = replace(report.nothing(Platform.KUBEVIRT, request), cordoned_by_others=cordoned(node))
+    found = report.nothing(Platform.KUBEVIRT, request)
+    found = replace(found, cordoned_by_others=cordoned(node), closed=closed_beside_cordon(node))
     return found.to_dict(nudges=0, pods=[])
 
 
@@ -283,8 +284,9 @@ def result(
     known: Mapping[str, Instance],
     gone: list[str],
     changed: bool,
+    closed: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The slice in result form, the same keys as on libvirt, and the other pods."""
+    """The slice in result form, the same keys as on libvirt, and the other pods. `closed`: as report.Report has it."""
     found = report.of_slice(outcome, request)
     ended, phase, certificate = found.ended, found.phase, found.certificate
     emptied = phase in (NodePhase.EMPTY, NodePhase.DRAINED)
@@ -302,6 +304,7 @@ def result(
         needs=needs(outcome, known),
         findings=(*outcome.findings, *other_pods.findings),
         cordoned_by_others=_by_others(outcome.observation, request.node),
+        closed=closed,
     ).to_dict(nudges=nudges(vms), pods=other_pods.rows)
 
 

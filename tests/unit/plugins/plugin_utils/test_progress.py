@@ -270,3 +270,8 @@ def test_a_host_that_is_as_it_was_wanted_is_told_in_a_line() -> None:
     assert reached({"node": "a", "phase": "Drained", "counts": counts}) == "a is drained: 3 moved, 1 cold moved"
     assert reached({"node": "a", "phase": "Active", "counts": counts}) == "a is in service again"
     assert reached({"node": "a", "phase": "Cordoned", "counts": {}}) == "a is cordoned"
+
+
+def test_a_host_that_others_keep_closed_is_not_told_to_be_in_service() -> None:
+    found = {"node": "n4", "phase": "Active", "counts": {}, "closed": ["it is still cordoned, by others"]}
+    assert reached(found) == "n4 is restored, but no VM comes to it: it is still cordoned, by others"

@@ -156,6 +156,11 @@ def test_it_comes_back_when_it_is_healthy() -> None:
     assert [act.after for act in done if act.kind == "preflight"] == [0, 2, 2]
     assert result == {"phase": "Active", "event": {"event": "done"}, "left_as": "it is in service again"}
     assert done[-1].options["lines"] == ["b is done | roll 1/3"]
+    closed = {"phase": "Active", "closed": ["it is still cordoned, by others"]}
+    _said, result, done = play(asked, NOTED, READY, closed, noted)
+    told = "restored, but no VM comes to it: it is still cordoned, by others"
+    assert result["left_as"] == f"it is {told}"
+    assert done[-1].options["lines"] == [f"b is done, {told} | roll 1/3"]
 
 
 def test_hooks_of_its_restore_come_before_it_is_done_and_once() -> None:

@@ -144,4 +144,7 @@ def test_an_abort_says_of_each_vm_what_became_of_it() -> None:
         "c  not given back: no route",
     ]
     assert [host["given_back"] for host in found["hosts"]] == [True, False, False]
+    restores["a"] = {"phase": "Active", "closed": ["it is still cordoned, by others"]}
+    first = status.aborted(before, ["a"], restores)["lines"][0]
+    assert first.startswith("a  given back: restored, but no VM comes to it: it is still cordoned, by others; it was ")
     assert [(one["host"], one["name"], one["at"]) for one in found["vms"]][2] == ("a", "z", "b")
