@@ -13,7 +13,9 @@ from .kinds import NODES, PODS
 from .store import Change, Obj
 from .world import World
 
-_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 1e3, "M": 1e6, "G": 1e9}
+_BINARY = {f"{unit}i": 2.0 ** (10 * n) for n, unit in enumerate("KMGTPE", 1)}
+_DECIMAL = {unit: 10.0 ** (3 * n) for n, unit in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), -3)}
+_UNITS = {**_BINARY, **{unit: factor for unit, factor in _DECIMAL.items() if unit}}  # 12E is exa, 12e3 a number
 _SELECTOR = "node(s) didn't match Pod's node affinity/selector"
 
 
@@ -23,7 +25,7 @@ def quantity(text: str | int | float) -> float:
     for unit, factor in _UNITS.items():
         if text.endswith(unit):
             return float(text.removesuffix(unit)) * factor
-    return float(text.removesuffix("m")) / 1000 if text.endswith("m") else float(text)
+    return float(text)
 
 
 class Scheduler:

@@ -15,6 +15,7 @@ from typing import Any
 from ..._core.model.observation import Job, MigrationMethod, Mode
 from ..._core.reasons.reason import Finding, Reason
 from . import names
+from .quantity import mib
 
 Obj = dict[str, Any]
 AGAIN = "again"  # in our note on a cordon
@@ -24,9 +25,6 @@ PREPARING = ("PreparingTarget", "TargetReady")
 _REASONS = {reason.value: reason for reason in Reason}
 # LiveMigratable reasons whose names are spelled otherwise than ours (kubevirt.io/api/core/v1).
 _REASONS["CPUModeLiveMigratable"] = Reason.CPUModelNotLiveMigratable
-_UNITS = {"Ki": 1 / 1024, "Mi": 1.0, "Gi": 1024.0, "Ti": 1024.0**2}
-_DECIMAL = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "": 1.0}
-_QUANTITY = re.compile(r"^([0-9.]+)\s*([A-Za-z]*)$")
 
 
 def labels(obj: Obj) -> dict[str, str]:
@@ -80,21 +78,6 @@ def seconds(stamp: str | None) -> float:
         return datetime.strptime(f"{stamp[:19]}+0000", "%Y-%m-%dT%H:%M:%S%z").timestamp()
     except ValueError:
         return 0.0
-
-
-def mib(quantity: Any) -> int:
-    """A memory quantity (128Mi, 2G, 1073741824) in MiB, at least 1; 0 when it is none or 0."""
-    found = _QUANTITY.match(str(quantity or ""))
-    if not found:
-        return 0
-    number, unit = float(found.group(1)), found.group(2)
-    if not number:
-        return 0  # bandwidthPerMigration 0Mi: no limit
-    if unit in _UNITS:
-        return max(1, round(number * _UNITS[unit]))
-    if unit in _DECIMAL:
-        return max(1, round(number * _DECIMAL[unit] / 2**20))
-    return 0
 
 
 def owner(vmi: Obj) -> Obj | None:

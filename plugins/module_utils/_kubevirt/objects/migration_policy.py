@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import facts
+from .quantity import mib
 
 Obj = dict[str, Any]
 POLICIES = "/apis/migrations.kubevirt.io/v1alpha1/migrationpolicies"
@@ -74,7 +75,7 @@ def taken(vmi: Obj) -> tuple[dict[str, Any], str] | None:
 
 def too_slow(vmi: Obj, applies: Mapping[str, Any]) -> str:
     """The bandwidth that is allowed does not suffice for the time that is; empty if it does."""
-    speed = facts.mib(applies.get("bandwidthPerMigration"))
+    speed = mib(applies.get("bandwidthPerMigration"))
     allowed_per_gib = float(applies.get("completionTimeoutPerGiB") or 0)
     memory = facts.memory_mib(vmi)
     if not speed or not allowed_per_gib or not memory:
@@ -95,7 +96,7 @@ def result_form(applies: Mapping[str, Any], policy: str, warning: str = "") -> d
         "allow_auto_converge": bool(applies["allowAutoConverge"]),
         "completion_timeout_per_gib": int(applies["completionTimeoutPerGiB"]),
         "progress_timeout": int(applies["progressTimeout"]),
-        "bandwidth_mib_s": facts.mib(applies["bandwidthPerMigration"]),
+        "bandwidth_mib_s": mib(applies["bandwidthPerMigration"]),
         "max_downtime_ms": int(applies.get("maxDowntimeMs") or 0),
         "on_timeout": _on_timeout(applies),
         "tls": not applies.get("disableTLS"),

@@ -6,25 +6,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..._core.preflight.facts import Budget, QuotaLeft
 from . import facts
+from .quantity import amount
 from .selectors import selects
 
 Obj = dict[str, Any]
 
-_QUANTITY = re.compile(r"^([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$")
-_FACTORS = {
-    "": 1.0,
-    "n": 1e-9,
-    "u": 1e-6,
-    "m": 1e-3,
-    **{unit: 1000.0 ** (n + 1) for n, unit in enumerate("kMGTPE")},
-    **{f"{unit}i": 1024.0 ** (n + 1) for n, unit in enumerate("KMGTPE")},
-}
 # As quotas name them -> as pods do: (the list in a container, the resource).
 _COUNTED = {
     "cpu": ("requests", "cpu"),
@@ -35,12 +26,6 @@ _COUNTED = {
     "limits.memory": ("limits", "memory"),
 }
 _PODS = ("pods", "count/pods")
-
-
-def amount(quantity: Any) -> float:
-    """A quantity of Kubernetes as a number; 0 when it is none."""
-    found = _QUANTITY.match(str(quantity if quantity is not None else ""))
-    return float(found.group(1)) * _FACTORS[found.group(2) or ""] if found else 0.0
 
 
 def pod_needs(pod: Obj | None, kind: str = "requests") -> dict[str, float]:

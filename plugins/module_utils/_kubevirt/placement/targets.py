@@ -18,7 +18,8 @@ from ..._core.reasons.reason import Reason
 from ..objects import facts, names
 from ..objects.affinity import PlacedPod, placed_pod, repel
 from ..objects.nodes import is_open
-from ..objects.quotas import amount, pod_needs
+from ..objects.quantity import amount
+from ..objects.quotas import pod_needs
 from ..objects.selectors import matches
 from ..objects.tolerations import hard, untolerated
 from ..objects.tolerations import of as tolerations_of

@@ -28,7 +28,8 @@ from ..api.metrics import DirtyRates, Source
 from ..objects import facts, names
 from ..objects.affinity import pod_affinity
 from ..objects.nodes import cordoned, not_ready, takes_vms
-from ..objects.quotas import amount, budgets_of, pod_needs, quotas_left
+from ..objects.quantity import amount
+from ..objects.quotas import budgets_of, pod_needs, quotas_left
 from ..objects.tolerations import hard
 from ..placement.targets import MIB, PodRequirements, Target, refusal, requirements_of
 from ..preflight.read import ClusterObjects, read

@@ -19,6 +19,7 @@ from ..._core.model.policy import pause_after
 from ..._core.reasons.reason import Finding, Platform, Reason
 from ..api.cluster import Cluster
 from ..objects import facts, names
+from ..objects.quantity import amount
 from .slots import Holder
 
 Obj = dict[str, Any]
@@ -348,11 +349,11 @@ def _quota_lines(quota: Obj) -> list[str]:
 
 
 def _full(quota: Obj) -> bool:
-    """Has it no room for one more pod, as far as whole numbers show?"""
+    """Has it no room for one more pod?"""
     status = facts.status(quota)
     hard = status.get("hard") or (quota.get("spec") or {}).get("hard") or {}
     used = status.get("used") or {}
     for key in ("pods", "count/pods"):
-        if str(hard.get(key, "")).isdigit() and str(used.get(key, "")).isdigit():
-            return int(used[key]) >= int(hard[key])
+        if key in hard and key in used:
+            return amount(used[key]) >= amount(hard[key])
     return False

@@ -105,13 +105,6 @@ def test_a_condition_that_is_absent_is_not_false() -> None:
     assert able is False and "NewReason" in found[0].message
 
 
-@pytest.mark.parametrize(
-    ("quantity", "mib"), [("128Mi", 128), ("2Gi", 2048), ("1G", 954), ("1073741824", 1024), ("", 0), ("x", 0)]
-)
-def test_memory(quantity: str, mib: int) -> None:
-    assert facts.mib(quantity) == mib
-
-
 def test_versions() -> None:
     assert facts.version("v1.9.0-rc.2") == (1, 9)
     assert facts.version("") == (0, 0)

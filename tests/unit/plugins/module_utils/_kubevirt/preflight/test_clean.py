@@ -112,13 +112,6 @@ def spoil(cluster: Clean, what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("64e9", 64e9), ("1E3", 1000.0), ("1E", 1e18), ("1Ei", 2.0**60), ("250u", 250e-6), ("x", 0.0)]
-)
-def test_quantities_are_read_in_each_form_that_the_api_keeps(text: str, number: float) -> None:
-    assert preflight_limits.amount(text) == pytest.approx(number)
-
-
-@pytest.mark.parametrize(
     ("affinity", "counts"),
     [
         ({}, False),
