@@ -38,6 +38,7 @@ class Access:
         self.users: dict[str, str] = {}
         self.expired: set[str] = set()
         self.rules = _Bound(world)
+        self.used: set[tuple[str, str]] = set()  # (verb, resource) that accounts were judged by
 
     def user(self, header: str) -> str:
         token = header.removeprefix("Bearer ").strip()
@@ -67,6 +68,8 @@ class Access:
 
     def check(self, user: str, verb: str, group: str, resource: str, name: str, space: str) -> None:
         """Raises ApiError 403 in the API server's words."""
+        if user != ADMIN_TOKEN:
+            self.used.add((verb, resource))
         if self.allowed(user, verb, group, resource, name):
             return
         plural, _slash, _sub = resource.partition("/")
@@ -81,6 +84,8 @@ class Access:
 
     def check_cancel(self, user: str, plural: str) -> None:
         """virt-api asks a second time, for the whole path; its refusal is 401, without a body."""
+        if user != ADMIN_TOKEN:
+            self.used.add(("update", f"{plural}/evacuate/cancel"))
         if not self.allowed(user, "update", "subresources.kubevirt.io", f"{plural}/evacuate/cancel"):
             raise ApiError(401, "")
 

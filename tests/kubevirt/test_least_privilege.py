@@ -175,6 +175,42 @@ SHOWS: dict[tuple[str, str], tuple[Callable[[Scene], str], str]] = {
 }
 
 
+# What a drain, a restore, an abort, a plan and a roll do not ask for where nothing is in the way: what else uses it.
+AT_TIMES = {
+    ("get", "pods"): "the preflight, of the pod in which the controller runs",
+    ("delete", "pods"): "pods.disable_eviction, force_stop, a target pod that does not get ready",
+    ("get", "daemonsets"): "of a pod that says it belongs to one",
+    ("get", "persistentvolumeclaims"): "of a VM of which KubeVirt has not said whether it can migrate",
+    ("get", "namespaces"): "where there is a MigrationPolicy",
+    ("list", "persistentvolumes"): "the preflight, where a VM has a claim",
+    ("list", "events"): "why something waits",
+    ("patch", "virtualmachines"): "kubevirt_eviction_strategy",
+    ("create", VMIMS.plural): "kubevirt_migration",
+    ("delete", "virtualmachineinstances"): "a stop that KubeVirt's webhook refuses to do by an eviction",
+}
+# What everybody may who is known: it is in no role.
+EVERYBODY = {("create", "selfsubjectaccessreviews"), ("get", "version"), ("list", "kubevirts")}
+
+
+@pytest.mark.full
+def test_what_is_asked_for_is_what_the_role_grants(sim: Kubesim, operator: Any, plays: Any) -> None:
+    """Counted by the server, both ways."""
+    sim.api.access.rules.pop(AUTHENTICATED, None)
+    sim.add_vm("slow", "n1", migrate_seconds="3000")
+    sim.add_vm("stops", "n1", strategy="None", run_strategy="Manual")
+    add_pod(sim, "web", "n1")
+    operator.slice(Intent.DRAINED, 2.0, allow_stop=True)
+    operator.restore()
+    sim.edit(VMIS, "slow", lambda o: o["metadata"]["annotations"].update({"lab/migrate-seconds": "1"}), "default")
+    for playbook, more in (("plan", {}), ("rolling_maintenance", {"maintenance_reboot": False})):
+        rules = [{"name": "all", "allow_stop": True}]
+        done = plays.own(playbook, maintenance_hosts="n1,n2", maintenance_rules=rules, **more)
+        assert done.returncode == 0, done.stdout
+    used = sim.api.access.used
+    assert used - set(GRANTED) - EVERYBODY == set()
+    assert set(GRANTED) - used <= set(AT_TIMES) <= set(GRANTED)
+
+
 @pytest.mark.parametrize(("verb", "resource"), [one for one in GRANTED if one not in SHOWS])
 def test_the_preflight_names_what_is_missing(quiet: Still, verb: str, resource: str) -> None:
     rules = quiet.sim.api.access.rules

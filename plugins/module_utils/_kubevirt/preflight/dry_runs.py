@@ -56,7 +56,7 @@ def _all(group: str, resource: str, verbs: str, why: str) -> tuple[Right, ...]:
 
 # docs/kubevirt-clusterrole.yml grants them; a unit test compares the two.
 RIGHTS: tuple[Right, ...] = (
-    *_all("", "nodes", "get list watch", "to read the node and the others"),
+    *_all("", "nodes", "get list", "to read the node and the others"),
     *_all("", "nodes", "patch", "to cordon the node and to keep the record on it"),
     *_all("", "pods", "list watch", "to see which launcher pods are on the node"),
     *_all(_KV, "kubevirts", "list", "to read KubeVirt's limits and version"),
