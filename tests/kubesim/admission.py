@@ -20,6 +20,7 @@ MIGRATION_UPDATE = "migration-update-validator.kubevirt.io"
 VMI = "virtualmachineinstances-mutator.kubevirt.io"
 POLICY = "migration-policy-validator.kubevirt.io"
 DESCHEDULER = "sigs.k8s.io/descheduler"
+FINALIZED = "Cannot migrate VMI in finalized state."
 
 
 def webhook_down(name: str, path: str) -> ApiError:
@@ -189,7 +190,7 @@ def check_vmi(world: World, namespace: str, vmi_name: str) -> None:
     if vmi is None:
         raise denied(MIGRATION, f'the VMI "{namespace}/{vmi_name}" does not exist')
     if words.final(vmi):
-        raise denied(MIGRATION, "Cannot migrate VMI in finalized state.")
+        raise denied(MIGRATION, FINALIZED)
     found = words.condition(vmi, "LiveMigratable")
     if found is not None and found["status"] != "True":
         text = f"Cannot migrate VMI, Reason: {found['reason']}, Message: {found['message']}"

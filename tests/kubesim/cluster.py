@@ -34,6 +34,7 @@ from .patience import patience
 from .scheduler import Scheduler
 from .server import Call, Server
 from .store import Obj
+from .replicasets import ReplicaSetController
 from .vms import VMController, VMIController
 from .world import World
 
@@ -111,7 +112,7 @@ class Kubesim:
         self.server = Server(self.world)
         self.world.bind(self._loop)
         self.server.access.rules[AUTHENTICATED] = READ
-        for part in (VMController, VMIController, EvacuationController, MigrationController):
+        for part in (VMController, ReplicaSetController, VMIController, EvacuationController, MigrationController):
             part(self.world)
         for part in (NodeLifecycle, BudgetController, QuotaController, GarbageCollector):
             part(self.world)

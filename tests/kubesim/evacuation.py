@@ -11,7 +11,7 @@ can stand without a migration until something of these changes.
 from __future__ import annotations
 
 from . import words
-from .admission import admit_migration
+from .admission import FINALIZED, admit_migration
 from .kinds import NODES, VMIMS, VMIS
 from .store import Change, Obj
 from .vms import unfinished
@@ -53,6 +53,9 @@ class EvacuationController:
             if room <= 0:
                 self._world.later(5.0, self.reconcile, name)
                 return
+            if words.final(vmi):  # it tries, and its own webhook refuses
+                self._world.event(vmi, "FailedCreate", f"Error creating a Migration: {FINALIZED}", "Warning")
+                continue
             room -= 1
             self._migrate(vmi, name)
 
@@ -70,7 +73,7 @@ class EvacuationController:
 
     def _candidate(self, vmi: Obj, node: str, tainted: bool) -> bool:
         status = vmi.get("status", {})
-        if status.get("nodeName") != node or words.final(vmi):
+        if status.get("nodeName") != node:
             return False
         if vmi["metadata"].get("deletionTimestamp"):
             return False

@@ -17,6 +17,8 @@ from .world import World
 # From the target's preparation until the controller sees its address.
 _NOTICED = 0.45
 _FAILED = "Live migration failed: lab/migrate-result=fail"
+_CRASHED = "virError(Code=1, Domain=10, Message='internal error: End of file from qemu monitor')"
+_NOTICES = 10.0  # up to 20 s go by before the VMI of a QEMU that died says so
 
 
 class Handler:
@@ -165,7 +167,11 @@ class Handler:
             return
         if state.get("abortRequested") and words.knob("abort", "ok", migration, vmi) == "hang":
             return  # neither done nor given up, until the knob is turned
-        if self._fate(vmi, migration) == "fail":
+        fate = self._fate(vmi, migration)
+        if fate == "crash":
+            self._failed(namespace, name, uid, _CRASHED)
+            self._world.agent(_NOTICES, crash, self._world, namespace, name)
+        elif fate == "fail":
             text = words.knob("migrate-fail-reason", _FAILED, migration, vmi)
             self._failed(namespace, name, uid, text)
         else:
@@ -240,3 +246,19 @@ class Handler:
             words.set_condition(obj, "Ready", "False")
 
         self._store.change(PODS, namespace, name, edit)
+
+
+def crash(world: World, namespace: str, name: str, phase: str = "Failed") -> None:
+    """Its QEMU has died, and virt-handler says so. A mark on the VMI stays. `phase` Succeeded: its
+    guest has shut itself down."""
+    vmi = world.store.find(VMIS, namespace, name)
+    if vmi is None or words.final(vmi):
+        return
+    stamp, node = world.clock.stamp(), vmi["status"].get("nodeName")
+    world.store.change(VMIS, namespace, name, lambda o: words.enter(o, phase, stamp))
+    if phase == "Failed":
+        world.event(vmi, "Stopped", "The VirtualMachineInstance crashed.", "Warning")
+    for pod in world.pods_of(vmi):
+        if words.live_pod(pod) and pod["spec"].get("nodeName") == node:
+            meta = pod["metadata"]
+            world.store.change(PODS, namespace, meta["name"], lambda o: o["status"].update(phase=phase))

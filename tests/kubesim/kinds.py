@@ -56,6 +56,7 @@ KINDS = (
     Kind(_V, "v1", "kubevirts", "KubeVirt", custom=True),
     Kind(_V, "v1", "virtualmachines", "VirtualMachine", custom=True, short=("vm", "vms")),
     Kind(_V, "v1", "virtualmachineinstances", "VirtualMachineInstance", custom=True),
+    Kind(_V, "v1", "virtualmachineinstancereplicasets", "VirtualMachineInstanceReplicaSet", custom=True),
     Kind(_V, "v1", "virtualmachineinstancemigrations", "VirtualMachineInstanceMigration", custom=True),
     Kind("migrations.kubevirt.io", "v1alpha1", "migrationpolicies", "MigrationPolicy", namespaced=False, custom=True),
 )
@@ -69,6 +70,7 @@ CLUSTER_ROLES = BY_PLURAL["clusterroles"]
 CLUSTER_ROLE_BINDINGS = BY_PLURAL["clusterrolebindings"]
 KUBEVIRTS, VMS = BY_PLURAL["kubevirts"], BY_PLURAL["virtualmachines"]
 VMIS = BY_PLURAL["virtualmachineinstances"]
+REPLICA_SETS = BY_PLURAL["virtualmachineinstancereplicasets"]
 VMIMS = BY_PLURAL["virtualmachineinstancemigrations"]
 POLICIES = BY_PLURAL["migrationpolicies"]
 # No resources of their own: bodies of a subresource, and of a question.

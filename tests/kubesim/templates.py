@@ -100,6 +100,15 @@ def vm(
     return {**head, "kind": "VirtualMachine", **whole}
 
 
+def replica_set(name: str, node: str, strategy: str = "None", replicas: int = 1, **knobs: str) -> Obj:
+    """A VirtualMachineInstanceReplicaSet, whose instances prefer `node`."""
+    made = vm(name, node, strategy, **knobs)["spec"]["template"]
+    selector = {"matchLabels": {"app": name}}
+    head = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstanceReplicaSet"}
+    spec = {"replicas": replicas, "selector": selector, "template": made}
+    return {**head, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
 def kubeconfig(url: str, token: str, ca: str = "") -> Obj:
     cluster: Obj = {"server": url}
     if ca:

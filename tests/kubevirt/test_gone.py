@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
+from kubesim import handler
 from kubesim.kinds import NODES, PODS, VMIS, VMS
 from kubesim.reading import clean, row, take_slots
 from kubesim.virtapi import put
@@ -143,7 +144,7 @@ def test_a_vm_that_another_client_evicts_is_not_called_blocked(sim, operator) ->
     sim.edit(NODES, "n1", lambda o: o["spec"].update(unschedulable=True))
     pod = sim.all(PODS)[0]
     sim.call(lambda: sim.world.delete_pod(pod))
-    found = operator.drain(max_attempts=1)
+    found = operator.drain()
     assert found["phase"] == "Drained", row(found, "vm")
     assert row(found, "vm")["verdict"] == "cold_moved" and sim.node_of("vm") != "n1"
     assert row(found, "vm")["reason"] == "RestartedByOthers"
@@ -165,3 +166,35 @@ def test_a_vm_that_kubevirt_starts_again_is_not_to_be_started_by_hand(sim, opera
     vm = row(operator.slice(Intent.DRAINED, 1.0), "vm")
     assert (vm["verdict"], vm["reason"]) == ("pending", "RestartedByOthers"), vm
     assert "KubeVirt starts it anew" in vm["message"]
+
+
+@pytest.mark.parametrize("when", ["in its migration", "before it is asked"])
+@pytest.mark.parametrize("strategy", ["Manual", "Once", "RerunOnFailure", "Always"])
+def test_a_guest_that_crashes_is_told_as_that_and_holds_up_nothing(sim, operator, strategy, when) -> None:
+    """As seen with a real QEMU: all migrations Failed, and the mark stays on the VMI that has ended."""
+    anew = strategy in ("RerunOnFailure", "Always")
+    sim.add_vm("vm", "n1", run_strategy=strategy, migrate_seconds="2", migrate_result="crash")
+    if when == "in its migration":
+        found = operator.drain()
+    else:
+        operator.slice(Intent.DRAINED, 0.0)  # the VM is known
+        sim.call(lambda: handler.crash(sim.world, "default", "vm"))
+        found = operator.drain()
+    vm = row(found, "vm")
+    assert vm["reason"] == "VMCrashed", vm
+    assert vm["verdict"] == ("cold_moved" if anew else "blocked")
+    assert found["phase"] == ("Drained" if anew else "Blocked")
+    assert vm["nudges"] <= 1
+    assert [text for text in found["warnings"] if "default/vm" in text and "crash" in text] or not anew
+
+
+def test_a_mark_on_an_instance_that_has_ended_is_no_work(sim, operator) -> None:
+    """Its guest shut itself down while it waited for a slot. KubeVirt leaves the mark, and migrates it never."""
+    take_slots(sim)
+    sim.add_vm("vm", "n1", run_strategy="Manual")
+    go_on = begin(sim, operator, phase="Pending")
+    sim.call(lambda: handler.crash(sim.world, "default", "vm", "Succeeded"))
+    found = go_on()
+    vm = row(found, "vm")
+    assert (found["phase"], vm["verdict"], vm["reason"]) == ("Drained", "gone", "StoppedByItself"), vm
+    assert sim.find(VMIS, "vm")["status"]["evacuationNodeName"] == "n1"

@@ -16,9 +16,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
+from kubesim import templates
 from kubesim.kinds import NODES, VMIS
 from kubesim.patience import patience
 from kubesim.reading import DISKS, clean, evictions, row
+from kubesim.words import FINAL, phase
 
 NO = 'admission webhook "guard.example.org" denied the request: not on a Friday'
 
@@ -46,6 +48,21 @@ def test_a_bare_instance_is_not_stopped_since_its_definition_would_go(sim, opera
     assert (found["phase"], vm["verdict"], vm["reason"]) == ("Blocked", "blocked", "TransientDomain")
     assert "no VirtualMachine" in vm["message"]
     assert sim.find(VMIS, "vm")["status"]["phase"] == "Running" and evictions(sim) == []
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+
+
+@pytest.mark.parametrize("strategy", ["LiveMigrate", "None"])
+def test_an_instance_of_a_replica_set_is_stopped_since_the_set_makes_another(sim, operator, strategy):
+    knobs = DISKS if strategy == "LiveMigrate" else {}
+    sim.add("virtualmachineinstancereplicasets", templates.replica_set("web", "n1", strategy, **knobs))
+    sim.until(lambda: [v for v in sim.world.store.all(VMIS) if phase(v) == "Running"])
+    (before,) = sim.all(VMIS)
+    found = operator.drain(allow_stop=True, on_not_migratable=OnNotMigratable.SHUTDOWN)
+    vm = row(found, before["metadata"]["name"])
+    assert (found["phase"], vm["verdict"], vm["reason"]) == ("Drained", "stopped", "RestartedByOthers"), vm
+    assert "VirtualMachineInstanceReplicaSet default/web makes another one" in vm["message"]
+    (after,) = [v for v in sim.all(VMIS) if phase(v) not in FINAL]
+    assert after["metadata"]["name"] != before["metadata"]["name"] and after["status"].get("nodeName") != "n1"
     assert operator.restore()["phase"] == "Active" and clean(sim)
 
 

@@ -120,7 +120,11 @@ def handle_nowhere(step: Step, uuid: str) -> None:
     entry = step.record.vms[uuid]
     ended = step.obs.ended.get(uuid)
     if ended is not None and (entry.persistent or not entry.asked_to_stop):
-        entry.end(Ending.GONE, "", ended)
+        ours = entry.asked_to_stop and step.record.intent == Intent.DRAINED.value
+        if ours and ended.reason is Reason.RestartedByOthers:  # its owner makes another one
+            entry.end(Ending.STOPPED, step.record.node, ended)
+        else:
+            entry.end(Ending.GONE, "", ended)
     elif entry.asked_to_stop and not entry.persistent:
         if entry.cold_target:
             start_there(step, entry, entry.cold_target)

@@ -252,6 +252,8 @@ def _restarted_by_others(entry: VMRecord, seen: Sighting | None) -> Finding | No
     """It was started anew, and nobody of us had asked it to stop."""
     if seen is None or not seen.restarted or entry.asked_to_stop:
         return None
+    if seen.crashed:
+        return Finding(Reason.VMCrashed, f"Its instance crashed, and it was started anew on {seen.node}.")
     text = f"Its instance was ended by someone else, and it was started anew on {seen.node}."
     return Finding(Reason.RestartedByOthers, text)
 

@@ -224,7 +224,7 @@ def handle_off_here(step: Step, uuid: str) -> None:
         _handle_off_to_move(step, vm, entry)
     else:
         ending = Ending.SAVED if vm.managed_save else Ending.STOPPED
-        stay_off(step, vm, entry, ending, entry.finding)
+        stay_off(step, vm, entry, ending, step.obs.ended.get(uuid, entry.finding))
 
 
 def stay_off(step: Step, vm: VM, entry: VMRecord, ending: Ending, finding: Finding | None = None) -> None:

@@ -256,6 +256,7 @@ class Sighting:
     """A VM that was seen on a node other than the draining one.
 
     `restarted`: it is not the instance that ran on the draining node; it was started anew.
+    `crashed`: it is off because its process failed; of one that was started anew: the one before was.
     `paused_by`: of VM.
     `unplaced`: why it runs nowhere: no node takes it, or it has not started yet.
     """

@@ -106,13 +106,13 @@ def _way(facts: Facts, vm: VM, choice: Choice, report: _Report) -> Iterator[Foun
         yield report(finding.reason, finding.message, soft)
     if choice.way in (Way.SHUTDOWN, Way.COLD_MIGRATE):
         for finding in vm.shutdown_findings:
-            yield report(finding.reason, f"To be shut down: {finding.message}")
+            yield report(finding.reason, f"To be shut down: {finding.text(facts.platform)}")
     if choice.way is Way.COLD_MIGRATE:
         for finding in vm.cold_findings:
-            yield report(finding.reason, f"For a cold migration: {finding.message}")
+            yield report(finding.reason, f"For a cold migration: {finding.text(facts.platform)}")
     if choice.way is Way.SAVE:
         for finding in vm.save_findings:
-            yield report(finding.reason, f"To be saved: {finding.message}")
+            yield report(finding.reason, f"To be saved: {finding.text(facts.platform)}")
 
 
 def _target(facts: Facts, seen: VMSeen, report: _Report) -> Iterator[Found]:

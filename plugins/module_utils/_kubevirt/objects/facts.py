@@ -88,6 +88,15 @@ def owner(vmi: Obj) -> Obj | None:
     return None
 
 
+def maker(vmi: Obj) -> str:
+    """Who makes another instance when this one has ended: a VirtualMachineInstanceReplicaSet or the
+    like, by kind and name; empty: a VirtualMachine starts it again, or nobody does."""
+    for found in vmi["metadata"].get("ownerReferences") or []:
+        if found.get("controller") and found.get("kind") != "VirtualMachine":
+            return f"{found.get('kind')} {vmi['metadata'].get('namespace')}/{found.get('name')}"
+    return ""
+
+
 def identity(vmi: Obj) -> str:
     """What stays when a VM is started anew: the VM's UID; of a bare instance its own."""
     vm = owner(vmi)
@@ -96,7 +105,7 @@ def identity(vmi: Obj) -> str:
 
 def never_stopped(vmi: Obj) -> tuple[Finding, ...]:
     """Why it must not be stopped: with the instance its only definition would go."""
-    return (Finding(Reason.TransientDomain),) if owner(vmi) is None else ()
+    return () if owner(vmi) is not None or maker(vmi) else (Finding(Reason.TransientDomain),)
 
 
 def not_started(vmi: Obj | None, vm: Obj | None) -> Finding:
@@ -144,8 +153,9 @@ def method(vmi: Obj) -> MigrationMethod:
 
 
 def mark(vmi: Obj) -> str:
-    """evacuationNodeName, empty when it is not marked."""
-    return str(status(vmi).get("evacuationNodeName") or "")
+    """evacuationNodeName, empty when it is not marked, and of an instance that has ended: KubeVirt
+    migrates that no more ("Cannot migrate VMI in finalized state"), and takes the mark off it never."""
+    return "" if final(vmi) else str(status(vmi).get("evacuationNodeName") or "")
 
 
 def request(obj: Obj) -> Obj:

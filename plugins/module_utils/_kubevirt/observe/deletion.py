@@ -28,6 +28,9 @@ def is_deleted(vmi: Obj | None, vm: Obj | None, bare: bool) -> bool:
 
 
 def deleted_finding(known: Instance) -> Finding:
+    if known.maker:
+        text = f"{known.namespace}/{known.name} has ended; its {known.maker} makes another one."
+        return Finding(Reason.RestartedByOthers, text)
     kind = "VirtualMachineInstance" if known.bare else "VirtualMachine"
     return Finding(Reason.VMVanished, f"The {kind} {known.namespace}/{known.name} was deleted.")
 
@@ -57,8 +60,8 @@ def ends(vmi: Obj) -> bool:
     return facts.final(vmi) or facts.deleted(vmi) or _pod_ends(vmi)
 
 
-def ending(vmi: Obj, starts_again: bool) -> Finding | None:
-    """How others are ending an instance that is still on its node; None: they are not."""
+def ending(vmi: Obj, starts_again: bool, crashed: bool) -> Finding | None:
+    """How an instance that is still on its node ends without us; None: it does not."""
     over = facts.final(vmi) and starts_again
     if not (over or facts.deleted(vmi) or _pod_ends(vmi)):
         return None
@@ -66,6 +69,8 @@ def ending(vmi: Obj, starts_again: bool) -> Finding | None:
     what = "has ended" if facts.final(vmi) else "is being stopped by others"
     then = ", and KubeVirt starts it anew" if starts_again else ""
     reason = Reason.RestartedByOthers if starts_again else Reason.StoppedByItself
+    if crashed:
+        reason, what = Reason.VMCrashed, "has crashed"
     return Finding(reason, f"Its instance on {node} {what}{then}.")
 
 

@@ -48,6 +48,7 @@ class DepartedVMs:
         self._asked: dict[str, float] = {}  # uuid -> when (this slice's clock)
         self._departed: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
         self._events: dict[str, str] = {}
+        self._crashes: dict[str, bool] = {}  # UID of an instance that is gone
         self._listed = False  # those that moved, in this slice
 
     def locate(self, entries: Mapping[str, VMRecord], fresh: bool, now: float) -> None:
@@ -157,7 +158,8 @@ class DepartedVMs:
             state = State.RUNNING if facts.phase(vmi) == "Running" else State.INCOMING
             starts = anew and state is State.INCOMING
             unplaced = facts.not_started(vmi, vm) if starts else None
-            obs.sightings[uuid] = [Sighting(place, state, restarted=anew, unplaced=unplaced)]
+            crashed = anew and not entry.asked_to_stop and self.crashed(known)
+            obs.sightings[uuid] = [Sighting(place, state, crashed=crashed, restarted=anew, unplaced=unplaced)]
             return
         if uuid in self._departed and deletion.is_deleted(vmi, vm, known.bare):
             obs.ended[uuid] = deletion.deleted_finding(known)
@@ -178,9 +180,18 @@ class DepartedVMs:
             node=self._node,
             state=State.SHUTOFF,
             memory_mib=entry.memory_mib,
-            persistent=not known.bare,
+            persistent=known.kept,
             kept_off=stopped if vm is not None and facts.kept_off(vm) else None,
         )
+
+    def crashed(self, known: Instance) -> bool:
+        """Did its QEMU die? Phase Failed is also what a pod that was collected leaves, and the instance
+        may be gone by now: virt-handler's event tells."""
+        if known.uid not in self._crashes:
+            old = {"metadata": {"namespace": known.namespace, "name": known.name, "uid": known.uid}}
+            texts = [str(event.get("message", "")) for event in migration_api.events(self._client, old)]
+            self._crashes[known.uid] = any(text.endswith("crashed.") for text in texts)
+        return self._crashes[known.uid]
 
     # How attempts ended
 

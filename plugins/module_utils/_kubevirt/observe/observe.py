@@ -150,7 +150,7 @@ class Observer:
                 namespace, name = facts.key(vmi)
                 nudges = known[uuid].nudges if uuid in known else 0
                 bare = facts.owner(vmi) is None
-                known[uuid] = Instance(namespace, name, uid, bare, nudges=nudges)
+                known[uuid] = Instance(namespace, name, uid, bare, facts.maker(vmi), nudges=nudges)
             if facts.mark(vmi) == self.node:
                 asked = known[uuid].asked
                 known[uuid].asked = requesters.mark_is_ours(vmi, self.node, self._runs, asked)
@@ -233,7 +233,7 @@ class Observer:
 
     def _put(self, obs: Observation, uuid: str, vmi: Obj, entry: VMRecord | None) -> bool:
         """Put a VMI of the node into the observation. True: KubeVirt is moving it."""
-        known = self._instances()[uuid]
+        known, over = self._instances()[uuid], facts.final(vmi)
         marked = facts.mark(vmi) == self.node
         able, findings = facts.migratable(vmi)
         if able is None:
@@ -256,9 +256,12 @@ class Observer:
             job = facts.no_job(missing) if missing is not None else None
         else:
             self.gaps.pop(uuid, None)
+        crashed = facts.phase(vmi) == "Failed" and self._departed.crashed(known)
         back = deletion.ends(vmi) and self._departed.starts_again(uuid, vmi)
-        gone = facts.final(vmi) and not back
-        ending = deletion.ending(vmi, back)
+        gone = over and not back
+        ending = deletion.ending(vmi, back, crashed)
+        if over and known.maker:
+            obs.ended[uuid] = deletion.deleted_finding(known)
         if ending is not None and (entry is None or not entry.asked_to_stop):
             obs.ending[uuid] = ending
         namespace, name = facts.key(vmi)
@@ -268,10 +271,11 @@ class Observer:
             name=f"{namespace}/{name}",
             node=self.node,
             state=State.SHUTOFF if gone else State.RUNNING,
+            crashed=gone and crashed,
             memory_mib=facts.memory_mib(vmi),
             declared_strategy=strategy or (cluster.default_strategy if cluster else None),
             labels=facts.labels(vmi),
-            persistent=not known.bare,
+            persistent=known.kept,
             marked=marked and known.asked,
             method=facts.method(vmi),
             migratable=able,
@@ -284,7 +288,7 @@ class Observer:
         )
         if marked:
             self.evicted.pop(uuid, None)
-        asked = self.just(self.evicted, uuid)
+        asked = self.just(self.evicted, uuid) and not over
         if not (marked or moving or asked or self.just(self.withdrawn, uuid)):
             known.asked = False  # a mark that comes now is a new one
         external = strategy == "External" and not moving

@@ -37,7 +37,7 @@ def vm_of(vmi: Obj, node: str, default_strategy: str, machine: Obj | None, dirty
         memory_mib=facts.memory_mib(vmi),
         declared_strategy=vmi["spec"].get("evictionStrategy") or default_strategy,
         labels=facts.labels(vmi),
-        persistent=facts.owner(vmi) is not None,
+        persistent=not facts.never_stopped(vmi),
         marked=bool(facts.mark(vmi)),
         method=facts.method(vmi),
         migratable=able,

@@ -29,7 +29,8 @@ class Instance:
     namespace: str
     name: str
     uid: str
-    bare: bool = False
+    bare: bool = False  # no VirtualMachine owns it
+    maker: str = ""  # who makes another one when it has ended: see facts.maker
     asked: bool = False  # the mark on it, if there is one, comes from us
     old: list[str] = field(default_factory=list)
     refused: dict[str, list[str]] = field(default_factory=dict)  # attempt -> reason, message
@@ -37,6 +38,11 @@ class Instance:
     settings: dict[str, Any] = field(default_factory=dict)  # with which KubeVirt migrates it
     nudges: int = 0  # how often it stood marked without a migration, and we ended that
     wanted: dict[str, Any] = field(default_factory=dict)  # settings that its rule asks for
+
+    @property
+    def kept(self) -> bool:
+        """Does something keep its definition when it has ended?"""
+        return not self.bare or bool(self.maker)
 
 
 def instance_of(client: Client, found: Instance) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from ..objects import facts
 from ..records.node_record import Instance
 from . import unsupported
 
+_OTHERS = (Reason.RestartedByOthers.value, Reason.VMCrashed.value)
 # Of what the drain stopped and what did not start elsewhere.
 _STAYS_OFF = {
     Reason.TargetUnschedulable.value: "stays off until a node takes it, the restore at the latest",
@@ -35,11 +36,11 @@ def vm_rows(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Instance]) ->
 
 
 def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
-    """What others did to the VMs of the run and to the node's cordon, as a sentence each."""
+    """What happened to the VMs of the run that nobody of us did, and to the node's cordon, as a sentence each."""
     gone = [
         entry
         for entry in record.vms.values()
-        if entry.ending == Ending.GONE.value or (entry.ending and entry.reason == Reason.RestartedByOthers.value)
+        if entry.ending == Ending.GONE.value or (entry.ending and entry.reason in _OTHERS)
     ]
     found = [f"{entry.name}: {reported.text(Platform.KUBEVIRT)}" for entry in gone if (reported := entry.finding)]
     off = [entry for entry in record.vms.values() if entry.ending == Ending.STOPPED.value]
