@@ -31,10 +31,10 @@ from .migrations import MigrationController
 from .nodelife import NodeLifecycle
 from .nodes import NodeAgent
 from .patience import patience
+from .replicasets import ReplicaSetController
 from .scheduler import Scheduler
 from .server import Call, Server
 from .store import Obj
-from .replicasets import ReplicaSetController
 from .vms import VMController, VMIController
 from .world import World
 
