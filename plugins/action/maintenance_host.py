@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,7 +38,7 @@ _SPEC: dict[str, Any] = {
     "hooks_were_run": {"type": "bool", "default": False},
     "lost": {"type": "bool", "default": False},
     "fail_on": {"type": "str", "choices": ["blockers", "node_blockers", "nothing"], "default": "node_blockers"},
-    "retries": {"type": "int", "default": 0},
+    "healthy_within": {"type": "int", "default": 0},
     "reach_for": {"type": "int", "default": 0},
     "planned": {"type": "dict", "default": {}},
     "shown": {"type": "list", "elements": "str", "default": []},
@@ -81,7 +82,7 @@ class ActionModule(ActionBase):
     def _asked(self, options: Mapping[str, Any]) -> Asked:
         asked = {key: value for key, value in options.items() if key in Asked.__dataclass_fields__}
         host = options["roll_host"] if options["state"] != "checked" else options["preflight"]["node"]
-        return Asked(**asked, host=host, check=bool(self._task.check_mode))
+        return Asked(**asked, host=host, check=bool(self._task.check_mode), now=time.monotonic)
 
     def _act(self, act: Act) -> dict[str, Any]:
         """Run the action of that kind in the place of this one."""

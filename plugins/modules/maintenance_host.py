@@ -100,8 +100,8 @@ options:
     type: str
     choices: [blockers, node_blockers, nothing]
     default: node_blockers
-  retries:
-    description: How often the check is made again, every two seconds, while the host has blockers.
+  healthy_within:
+    description: Seconds for which the check is made again, two seconds apart, while the host has blockers.
     type: int
     default: 0
   reach_for:

@@ -39,7 +39,6 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_count_others": {"type": "bool"},
     "maintenance_dirty_rates": {"type": "dict", "values": "float"},
     "maintenance_fleet": {"type": "list"},
-    "maintenance_health_retries": {"type": "int"},
     "maintenance_hosts": {"type": "raw"},
     "maintenance_labels": {"type": "dict"},
     "maintenance_link_mib_s": {"type": "float", "positive": True},

@@ -168,6 +168,42 @@ class NodeLifecycle:
             self._store.delete(PODS, meta["namespace"], meta["name"])
 
 
+def reboot(world: World, name: str, off: float = 30.0, starts: float = 20.0) -> None:
+    """Off for so long, then its kubelet reports with another boot id, and later virt-handler does.
+
+    Its device plugins miss its first heartbeat: until the second one KubeVirt lets no VM go there.
+    """
+
+    def boot() -> None:
+        stamp = world.clock.stamp()
+
+        def up(obj: Obj) -> None:
+            info = obj["status"]["nodeInfo"]
+            info["bootID"] = f"{info['bootID']}+"
+            notes = words.annotations(obj)
+            notes.pop("lab/down", None)
+            notes["lab/virt-handler-down"] = "true"
+            words.set_condition(obj, "Ready", "True", reason="KubeletReady", lastTransitionTime=stamp)
+
+        world.store.change(NODES, "", name, up)
+        world.later(starts, handler)
+
+    def handler() -> None:
+        def up(obj: Obj) -> None:
+            notes = words.annotations(obj)
+            notes.pop("lab/virt-handler-down", None)
+            notes["kubevirt.io/heartbeat"] = world.clock.stamp()
+            words.labels(obj)["kubevirt.io/schedulable"] = "false"
+
+        world.store.change(NODES, "", name, up)
+
+    def down(obj: Obj) -> None:
+        obj["metadata"].setdefault("annotations", {})["lab/down"] = "true"
+
+    world.store.change(NODES, "", name, down)
+    world.later(off, boot)
+
+
 def _ready(node: Obj) -> bool:
     return words.is_true(node, "Ready")
 

@@ -92,14 +92,14 @@ class Plays:
         known["all"]["hosts"] |= hosts
         self._hosts.write_text(json.dumps(known), encoding="utf-8")
 
-    def start(self, name: str, *more: str, **variables: Any) -> subprocess.Popen[bytes]:
-        """A playbook of the collection that goes on while the test does; its output is dropped."""
+    def start(self, name: str, stdout: Any = subprocess.DEVNULL, **variables: Any) -> subprocess.Popen[bytes]:
+        """A playbook of the collection that goes on while the test does. `stdout`: where its output goes."""
         return subprocess.Popen(
-            command(self._hosts, f"virtops.maintenance.{name}", *more, **variables),
+            command(self._hosts, f"virtops.maintenance.{name}", **variables),
             env=self._env,
             cwd=self._tmp,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.STDOUT,
         )
 
     def own(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:

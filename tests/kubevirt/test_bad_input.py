@@ -69,12 +69,12 @@ def test_what_a_survey_leaves_empty_is_not_given(sim, plays) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="1")
     empty = dict.fromkeys(
         [
-            *("maintenance_tasks", "maintenance_reboot_timeout", "maintenance_health_retries"),
+            *("maintenance_tasks", "maintenance_reboot_timeout"),
             *("maintenance_preflight_fail_on", "maintenance_reason", "maintenance_requester"),
             *("maintenance_run_id", "maintenance_max_unavailable", "maintenance_max_failures"),
             *("maintenance_count_others", "maintenance_take_over", "maintenance_plan_file"),
             *("drain_strategy", "drain_allow_stop", "drain_max_attempts", "drain_timeout"),
-            *("drain_on_not_migratable", "drain_backoff", "preflight_retries"),
+            *("drain_on_not_migratable", "drain_backoff", "preflight_wait"),
         ],
         "",
     )

@@ -202,6 +202,11 @@ def silent(still: Still) -> None:
     still.node("n1", metadata={"annotations": notes})
 
 
+def not_schedulable(still: Still) -> None:
+    still.vm()
+    still.node("n1", metadata={"labels": {"kubevirt.io/schedulable": "false"}})
+
+
 def webhook(still: Still) -> None:
     still.vm()
     still.sim.world.virt_api_down = True
@@ -319,6 +324,7 @@ PLANTS: dict[Reason, Plant] = {
     Reason.WorkloadUpdaterAtWork: updater,
     Reason.NodeNotReady: node(status={"conditions": [condition("Ready", "Unknown")]}),
     Reason.VirtHandlerSilent: silent,
+    Reason.NodeNotSchedulable: not_schedulable,
     Reason.MigrationLimitZero: kubevirt(
         spec={"configuration": {"migrations": {"parallelOutboundMigrationsPerNode": 0}}}
     ),

@@ -220,7 +220,7 @@ def test_no_further_node_begins_while_a_guest_is_silent_that_was_not_before(sim,
     go_on, tasks = tmp_path / "go-on", tmp_path / "work.yml"
     tasks.write_text(f"- ansible.builtin.wait_for: {{path: {go_on}, timeout: 600}}\n  delegate_to: localhost\n")
     words = {"maintenance_hosts": "n1,n2", "maintenance_reboot": False, "maintenance_tasks": str(tasks)}
-    words |= {"maintenance_health_retries": 1}
+    words |= {"maintenance_reboot_timeout": 3}
     process = plays.start("rolling_maintenance", **words)
     sim.until(lambda: is_at(sim, "n1", "at work"))
     _agent(sim, "")

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 import pytest
 
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
+from ansible_collections.virtops.maintenance.tests.kubevirt.test_roll import is_at, record
 from kubesim.kinds import NODES
+from kubesim.nodelife import reboot
 
 LEASE = "leases/virtops-roll"
 
@@ -50,3 +52,36 @@ def test_what_cannot_be_is_refused_before_anything_moves(sim, plays) -> None:
     assert "or leave the reboot out with maintenance_reboot=never." in refused.stdout
     assert sim.node_of("vm") == "n1"
     assert not [call for call in written(sim.log) if "/nodes/" in call.path or "evict" in call.path]
+
+
+@pytest.mark.full
+def test_a_node_that_reboots_is_waited_for_until_kubevirt_places_vms_there_again(sim, plays, tmp_path) -> None:
+    """Its label is false until virt-handler's second heartbeat, and its Ready is newer than the heartbeat before."""
+    hosts = ("n1", "n2", "n3")
+    for node in hosts:
+        sim.add_vm(f"vm-{node}", node, migrate_seconds="1")
+    tasks = tmp_path / "work.yml"
+    up = f"{tmp_path}/{{{{ inventory_hostname }}}}-is-up"
+    tasks.write_text(f"- ansible.builtin.wait_for: {{path: '{up}', timeout: 600}}\n  delegate_to: localhost\n")
+    words = {"maintenance_hosts": ",".join(hosts), "maintenance_reboot": False, "maintenance_tasks": str(tasks)}
+    out, left = tmp_path / "out", set(hosts)
+    with out.open("w", encoding="utf-8") as stream:
+        process = plays.start("rolling_maintenance", stream, **words)
+        while left:
+            sim.until(lambda: any(is_at(sim, node, "at work") for node in left))
+            (node,) = (node for node in left if is_at(sim, node, "at work"))
+            before = sim.find(NODES, node)["status"]["nodeInfo"]["bootID"]
+            sim.world.heartbeat = 100.0  # as on a real cluster, where it comes every 60 to 132 s
+            sim.call(lambda node=node: reboot(sim.world, node))
+            sim.until(lambda node=node, before=before: _boot_id(sim, node) != before)
+            (tmp_path / f"{node}-is-up").touch()
+            left.discard(node)
+        assert process.wait() == 0, out.read_text("utf-8")
+    said = out.read_text("utf-8")
+    assert record(sim)["stages"] == dict.fromkeys(hosts, "done"), said
+    assert "BLOCKER" not in said and "NodeNotSchedulable" in said, said
+    assert all(node["metadata"]["labels"]["kubevirt.io/schedulable"] == "true" for node in sim.all(NODES))
+
+
+def _boot_id(sim, node: str) -> str:
+    return str(sim.find(NODES, node)["status"]["nodeInfo"]["bootID"])

@@ -62,6 +62,7 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
     for check, text in (
         (Reason.NodeNotReady, own.not_ready),
         (Reason.VirtHandlerSilent, own.silent),
+        (Reason.NodeNotSchedulable, "" if own.silent else own.unschedulable),
         (Reason.DrainTaint, own.drain_taint),
         (Reason.MaintenanceUnderWay, own.record),
         (Reason.RunsTheMaintenance, own.control_node),

@@ -127,6 +127,7 @@ class NodeSeen:
 
     not_ready: str = ""
     silent: str = ""
+    unschedulable: str = ""
     drain_taint: str = ""
     other_maintenance: tuple[str, ...] = ()
     cordoned_by_others: bool = False

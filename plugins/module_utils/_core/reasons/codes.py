@@ -152,6 +152,7 @@ class Reason(str, Enum):
     WorkloadUpdaterAtWork = "WorkloadUpdaterAtWork"
     NodeNotReady = "NodeNotReady"
     VirtHandlerSilent = "VirtHandlerSilent"
+    NodeNotSchedulable = "NodeNotSchedulable"
     CapacityNotDeclared = "CapacityNotDeclared"
     ClockSkew = "ClockSkew"
     KubeVirtUpgrading = "KubeVirtUpgrading"

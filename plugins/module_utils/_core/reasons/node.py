@@ -175,10 +175,18 @@ ROWS: dict[Reason, Row] = {
         "Check the virt-handler pod on the node.",
         preflight=Preflight(
             KUBEVIRT,
-            "kubevirt.io/schedulable and the heartbeat, against the other nodes' heartbeats",
+            "the heartbeat, against the other nodes' heartbeats, and after a reboot against Ready",
             about=About.NODE,
             only=True,
         ),
+    ),
+    Reason.NodeNotSchedulable: Row(
+        "KubeVirt places no VM on the node: its label kubevirt.io/schedulable is not true.",
+        (
+            "Wait after a start of virt-handler: its second heartbeat sets the label, up to 140 s later. If it stays,"
+            " check virt-handler's log: its device plugins may not have started."
+        ),
+        preflight=Preflight(KUBEVIRT, "the label kubevirt.io/schedulable", about=About.NODE, only=True),
     ),
     Reason.CapacityNotDeclared: Row(
         ("All memory of a host counts as room for VMs: nothing is kept for the host and for QEMU."),

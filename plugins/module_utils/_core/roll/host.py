@@ -21,7 +21,7 @@ from .rules import Answer, Step
 Result = dict[str, Any]
 _HEALTH_PAUSE = 2.0  # seconds between two looks at a host that is to be healthy
 _OFF = frozenset({Ending.OFF.value, Ending.GONE.value})
-_LOOKS_A_LINE = 8  # looks for each line that says what it waits for: 15 s or more
+_SAID_EVERY = 15.0  # seconds between two lines that say for what it waits
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class Act:
 
 
 Acts = Generator[Act, Result, Result]
+Clock = Callable[[], float]
+
+
+def _no_clock() -> float:
+    raise TypeError("whoever waits needs a clock")
 
 
 @dataclass(frozen=True)
@@ -47,7 +52,8 @@ class Asked:
     `ready`, when the roll is, if that is known; `to_come`, the hosts that are not done; `targets`, as `planned`; and
     after its drain `stage`, what it has come to.
     `planned`: where the plan sends its VMs (UUID -> host). `shown`: findings that were shown before the roll.
-    `moves`: VMs that are to go back, as `stages.homeward`."""
+    `moves`: VMs that are to go back, as `stages.homeward`. `healthy_within`: seconds for which blockers of the node
+    itself are waited for. `now`: seconds, from any beginning."""
 
     state: str
     host: str
@@ -61,11 +67,12 @@ class Asked:
     hooks_were_run: bool = False
     lost: bool = False
     fail_on: str = "node_blockers"
-    retries: int = 0
+    healthy_within: int = 0
     reach_for: int = 0
     shown: Sequence[str] = ()
     planned: Mapping[str, str] = field(default_factory=dict)
     moves: Sequence[Mapping[str, str]] = ()
+    now: Clock = field(default=_no_clock)
 
     @property
     def by_name(self) -> bool:
@@ -91,7 +98,7 @@ def acts(ask: Asked) -> Acts:
     if ask.state == "active":
         return (yield Act("restore"))
     if ask.state == "checked":
-        return (yield from _checked(ask, ask.fail_on, ask.retries, None))
+        return (yield from _checked(ask, ask.fail_on, ask.healthy_within, None))
     if ask.state == "looked":
         return (yield from _looked(ask))
     if ask.lost:
@@ -135,13 +142,13 @@ def _out(ask: Asked) -> Acts:
         return kept
     if Step.DRAIN.value not in steps:
         return {**kept, "left_as": words.left_as_before(), "next": ask.last()}
-    found = yield from _checked(ask, ask.fail_on, ask.retries, ask.turn)
+    found = yield from _checked(ask, ask.fail_on, ask.healthy_within, ask.turn)
     yield Act("show", {"lines": _new(found, ask.shown)}, ask.turn)
     if found["not_ready"]:
         if turn.get("begins") and not ask.check:  # nothing was done with it, so it takes no place of another host
             yield ask.note(Stage.WAITING)
         return {**kept, "failed": True, "msg": found["not_ready"]}
-    if ask.retries:  # it was left in its reboot, and is up: it may be another one than before
+    if ask.healthy_within:  # it was left in its reboot, and is up: it may be another one than before
         turn = yield Act("roll", asks, ask.turn)
         if _failed(turn):
             return {**turn, **kept}
@@ -182,7 +189,7 @@ def _healthy(ask: Asked) -> Acts:
         noted = yield ask.note(Stage.CHECKING)
         if noted.get("failed"):
             return noted
-    found = yield from _checked(ask, "node_blockers", ask.retries, ask.turn)
+    found = yield from _checked(ask, "node_blockers", ask.healthy_within, ask.turn)
     if not found["not_ready"]:
         return {"changed": True}
     yield Act("show", {"lines": found.get("node_blockers", ())}, ask.turn)
@@ -252,22 +259,26 @@ def _came_back(found: Mapping[str, Any], vm: str, home: str) -> tuple[bool, str,
     return False, words.is_not_back(called, home, why), "" if row else words.is_not_back(called, home, why)
 
 
-def _checked(ask: Asked, fail_on: str, retries: int, turn: Mapping[str, Any] | None) -> Acts:
+def _checked(ask: Asked, fail_on: str, within: int, turn: Mapping[str, Any] | None) -> Acts:
     """The preflight's result, with `not_ready`: why the host is not ready, or empty.
 
-    `fail_on`: the list of the result that must be empty, or `nothing`. `retries`: how often it is
-    read again while it has blockers of the node.
+    `fail_on`: the list of the result that must be empty, or `nothing`. `within`: seconds for which it is read again
+    while it has blockers of the node: much of what a reboot leaves goes by itself.
     """
-    looks = 0
+    since = said = None
     while True:
-        found = yield Act("preflight", {}, turn, _HEALTH_PAUSE if looks else 0.0)
+        found = yield Act("preflight", {}, turn, 0.0 if since is None else _HEALTH_PAUSE)
         ill = _failed(found) or found.get("node_blockers")
-        if not ill or looks >= retries:
+        if not (ill and within):
             return {**found, "not_ready": _not_ready(found, ask.host, fail_on)}
-        if looks % _LOOKS_A_LINE == 0:
+        now = ask.now()
+        since = now if since is None else since
+        if now - since >= within:
+            return {**found, "not_ready": _not_ready(found, ask.host, fail_on)}
+        if said is None or now - said >= _SAID_EVERY:
+            said, left = now, since + within - now
             why = _codes(found.get("node_blockers", ())) or str(found.get("msg") or "it cannot be read")
-            yield Act("show", {"lines": [words.waits_until_healthy(ask.host, why)]}, turn)
-        looks += 1
+            yield Act("show", {"lines": [words.waits_until_healthy(ask.host, why, left)]}, turn)
 
 
 def _new(found: Mapping[str, Any], shown: Sequence[str]) -> list[str]:

@@ -242,8 +242,9 @@ def no_keeper_answers(last: str, why: str) -> str:
     )
 
 
-def waits_until_healthy(host: str, why: str) -> str:
-    return f"{host} waits until it is healthy: {why}"
+def waits_until_healthy(host: str, why: str, left: float) -> str:
+    """`left`: seconds for which it is waited for."""
+    return f"{host} waits until it is healthy, for {left:.0f} s at most: {why}"
 
 
 def host_is_done(roll: Mapping[str, Any], host: str, restore: Mapping[str, Any] | None = None) -> str:

@@ -105,7 +105,14 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         platform=Platform.KUBEVIRT,
         node=request.node,
         observation=_observation(request.node, node, vms, arriving, bool(takers)),
-        own=node_seen(node, found.nodes, found.kubevirt, record_text(record), _own_pod(client, request.node)),
+        own=node_seen(
+            node,
+            found.nodes,
+            found.kubevirt,
+            record_text(record),
+            _own_pod(client, request.node),
+            _rebooted(node, record),
+        ),
         vms=seen,
         cluster=cluster_seen(found, webhook or tried.webhook),
         moved=tuple(_moved(found.vmis, record, request.node)),
@@ -117,6 +124,12 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         unread=(*found.unread, *unread, *tried.unread, *others.unread),
         pods=others.pods,
     )
+
+
+def _rebooted(node: Obj, record: NodeRecord | None) -> bool:
+    """Since its drain began."""
+    boot_id = (facts.status(node).get("nodeInfo") or {}).get("bootID", "")
+    return record is not None and record.boot_id not in ("", boot_id)
 
 
 def _moved(vmis: list[Obj], record: NodeRecord | None, node: str) -> Iterator[MovedSeen]:

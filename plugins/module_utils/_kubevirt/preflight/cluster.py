@@ -37,8 +37,10 @@ _HARVESTER = "harvesterhci.io/maintain-status"
 # The node
 
 
-def node_seen(node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str, control_node: str) -> NodeSeen:
-    """What the Node object says of its own state and of who works on it."""
+def node_seen(
+    node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str, control_node: str, rebooted: bool = False
+) -> NodeSeen:
+    """What the Node object says of its own state and of who works on it. `rebooted`: since its drain."""
     ready = facts.condition(node, "Ready") or {}
     notes, spec = facts.annotations(node), node.get("spec") or {}
     config = ((kubevirt or {}).get("spec") or {}).get("configuration") or {}
@@ -48,7 +50,8 @@ def node_seen(node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str
     reported = f"Ready is {ready.get('status', 'not reported')}: {ready.get('message', '')}".rstrip(": ")
     return NodeSeen(
         not_ready="" if up else f"{reported}.",
-        silent=_silent(node, nodes) if up else "",
+        silent=_silent(node, nodes, rebooted) if up else "",
+        unschedulable=_unschedulable(node) if up else "",
         drain_taint=f"Taint {drain}." if drain in taints else "",
         other_maintenance=tuple(_others(taints, notes)),
         cordoned_by_others=cordoned(node) and names.CORDON not in notes,
@@ -57,22 +60,29 @@ def node_seen(node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str
     )
 
 
-def _silent(node: Obj, nodes: Sequence[Obj]) -> str:
+def _silent(node: Obj, nodes: Sequence[Obj], rebooted: bool) -> str:
     """Against the newest heartbeat of all nodes, so that no clock of ours is believed.
 
-    And against the node's own Ready: after a short reboot label and heartbeat are still those of before it.
+    After a reboot against the node's own Ready too: label and heartbeat are still those of before it. Without one
+    that says nothing: where only the kubelet restarts, Ready is newer than the heartbeat for up to 132 s.
     """
-    label = facts.labels(node).get(names.SCHEDULABLE)
-    if label != "true":
-        return f"The label kubevirt.io/schedulable is {label or 'not there'}."
     newest = now_of(nodes)
     own = facts.seconds(facts.annotations(node).get("kubevirt.io/heartbeat"))
     if own and newest - own > SILENT_AFTER:
         return f"Its last heartbeat is {newest - own:.0f} s older than the newest of all nodes."
     ready = facts.seconds((facts.condition(node, "Ready") or {}).get("lastTransitionTime"))
-    if own and own < ready:
-        return "virt-handler has sent no heartbeat since the node became Ready."
+    if own and own < ready and rebooted:
+        return "virt-handler has sent no heartbeat since the node rebooted."
     return ""
+
+
+def _unschedulable(node: Obj) -> str:
+    """KubeVirt makes it true with the second heartbeat of a virt-handler that has started: 60 to 132 s later."""
+    label = facts.labels(node).get(names.SCHEDULABLE)
+    if label == "true":
+        return ""
+    beat = facts.annotations(node).get("kubevirt.io/heartbeat") or "none"
+    return f"Its label {names.SCHEDULABLE} is {label or 'not there'}; virt-handler's last heartbeat: {beat}."
 
 
 def now_of(nodes: Iterable[Obj]) -> float:

@@ -123,7 +123,7 @@ def _out(node: Obj) -> str:
     if cordoned(node):
         by_run = names.RECORD in facts.annotations(node)
         return "drained outside of the roll" if by_run else "cordoned by others"
-    return "" if takes_vms(node) else "its virt-handler is silent"
+    return "" if takes_vms(node) else f"its label {names.SCHEDULABLE} is not true"
 
 
 def boot_id(client: Client, node: str) -> str:

@@ -86,7 +86,6 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
         ("maintenance_until", 1350, "a time to come such as '06:00'"),
         ("maintenance_reboot_timeout", "15m", "a whole number, without a unit"),
         ("maintenance_reboot_timeout", 0, "a number above 0"),
-        ("maintenance_health_retries", "many", "a whole number, without a unit"),
         ("maintenance_link_mib_s", "0", "a number above 0"),
         ("maintenance_link_mib_s", "nan", "a number, without a unit"),
         ("drain_pending_timeout", "inf", "a number, without a unit"),

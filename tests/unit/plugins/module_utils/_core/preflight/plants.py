@@ -298,6 +298,7 @@ PLANTS: dict[Reason, Plant] = {
     Reason.WorkloadUpdaterAtWork: whole(K, cluster=ClusterSeen(updater="Migration m.")),
     Reason.NodeNotReady: whole(K, own=NodeSeen(not_ready="Ready is Unknown.")),
     Reason.VirtHandlerSilent: whole(K, own=NodeSeen(silent="Its last heartbeat is old.")),
+    Reason.NodeNotSchedulable: whole(K, own=NodeSeen(unschedulable="Its label is false.")),
     Reason.PeerUnreachable: unreachable,
     Reason.CapacityNotDeclared: undeclared,
     Reason.ClockSkew: a_clock_ahead,

@@ -28,7 +28,7 @@ def node(name: str, beat: str, ready: str, label: str = "true") -> dict[str, Any
 @pytest.mark.parametrize(
     ("beat", "ready", "silent"),
     [
-        ("2026-03-01T10:00:00Z", "2026-03-01T10:00:30Z", "no heartbeat since the node became Ready"),
+        ("2026-03-01T10:00:00Z", "2026-03-01T10:00:30Z", "no heartbeat since the node rebooted"),
         ("2026-03-01T10:00:31Z", "2026-03-01T10:00:30Z", ""),
         ("2026-03-01T10:00:30Z", "2026-03-01T10:00:30Z", ""),
         ("2026-03-01T10:00:00Z", "", ""),
@@ -37,6 +37,18 @@ def node(name: str, beat: str, ready: str, label: str = "true") -> dict[str, Any
 )
 def test_a_heartbeat_of_before_the_reboot_is_none(beat: str, ready: str, silent: str) -> None:
     one = node("a", beat, ready)
-    found = node_seen(one, [one, node("b", "2026-03-01T10:00:40Z", "")], None, "", "")
+    found = node_seen(one, [one, node("b", "2026-03-01T10:00:40Z", "")], None, "", "", rebooted=True)
     assert silent in found.silent
     assert bool(found.silent) == bool(silent)
+
+
+def test_where_only_the_kubelet_was_away_its_ready_says_nothing_of_virt_handler() -> None:
+    """A heartbeat comes every 60 to 132 s, so for that long Ready is newer."""
+    one = node("a", "2026-03-01T10:00:00Z", "2026-03-01T10:00:30Z")
+    assert node_seen(one, [one], None, "", "").silent == ""
+
+
+def test_a_label_that_is_false_and_a_heartbeat_that_is_old_are_two_things() -> None:
+    one = node("a", "2026-03-01T10:00:31Z", "2026-03-01T10:00:30Z", "false")
+    found = node_seen(one, [one], None, "", "", rebooted=True)
+    assert found.silent == "" and "is false" in found.unschedulable and "2026-03-01T10:00:31Z" in found.unschedulable
