@@ -19,6 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import words
 
 HEARTBEAT_SECONDS = 15.0
+SAYS_WHY_AFTER = 60.0  # s; a phase that lasts so long says for what it waits
 # Verdicts with which a VM is not where its last migration wanted it.
 _STAYS = frozenset({"blocked", "skipped", "stopped", "saved", "restored"})
 # With these it is where it went.
@@ -130,7 +131,8 @@ class Progress:
         self._show = show
         self._clock = clock
         self._seen: dict[str, tuple[str, ...]] = {}
-        self._last = clock()
+        self._last = self._since = clock()
+        self._phase = ""
 
     def update(self, result: Mapping[str, Any]) -> None:
         """Print what is new in this slice's result."""
@@ -152,8 +154,11 @@ class Progress:
                     news.append({**vm, "planned": self._planned.get(vm["uuid"], "")})
         where = f"{result['node']} {_how_far(result)}"
         lines = [f"{where}  {line}{self._roll}" for line in _lines(news)]
+        if self._phase != result["phase"]:
+            self._phase, self._since = str(result["phase"]), self._clock()
         if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
-            lines.append(f"{where}  {heartbeat(result)}{self._roll}")
+            long = self._clock() - self._since >= SAYS_WHY_AFTER
+            lines.append(f"{where}  {heartbeat(result, long)}{self._roll}")
         for line in lines:
             self._show(stamped(plain(line)))
         if lines:
@@ -221,8 +226,8 @@ def vm_line(vm: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def heartbeat(result: Mapping[str, Any]) -> str:
-    """The whole host in one line."""
+def heartbeat(result: Mapping[str, Any], long: bool = False) -> str:
+    """The whole host in one line. `long`: it is in this phase for a while, and for what it waits is said."""
     if result.get("waits_for"):  # nothing was read yet
         return f"{result['phase']}  {result['waits_for']}"
     counts = result.get("counts", {})
@@ -235,7 +240,8 @@ def heartbeat(result: Mapping[str, Any]) -> str:
     moving = [vm for vm in result.get("vms", []) if _measured(vm)]
     if moving:
         text += "  " + ", ".join(f"{vm['name']} {vm['progress']['percent']} %" for vm in moving)
-    text += "".join(f"  {what}" for what in _waiting(result.get("vms", [])))
+    waiting = _waiting(result.get("vms", [])) or (_how_far_unmeasured(result) if long and not moving else [])
+    text += "".join(f"  {what}" for what in waiting)
     text += "".join(f"  {found['reason']}: {found['message']}" for found in result.get("findings", [])[:_SHOWN])
     pods = [pod for pod in result.get("pods", []) if pod["verdict"] == "pending"]
     if pods:
@@ -243,6 +249,8 @@ def heartbeat(result: Mapping[str, Any]) -> str:
         text += f"  {len(pods)} pods left: {first}"
     if result.get("nudges"):
         text += f"  KubeVirt re-triggered {result['nudges']} times"
+    if long and not (waiting or moving or pods or result.get("findings")):
+        text += f"  waits for the next look at {result['node']}: nothing is known to be in the way"
     return text
 
 
@@ -263,6 +271,13 @@ def _waiting(vms: Iterable[Mapping[str, Any]]) -> list[str]:
         who = those[0]["name"] if len(those) == 1 else f"{len(those)} VMs"
         lines.append(f"{who}: {reason}: {those[0]['message']}".rstrip(": "))
     return lines
+
+
+def _how_far_unmeasured(result: Mapping[str, Any]) -> list[str]:
+    """Of VMs for which no reason is known, where their memory is not counted."""
+    left = [vm for vm in result.get("vms", []) if vm["verdict"] == "pending"]
+    since = {vm["uuid"]: f"{vm['phase']}, begun {vm['start']}" if vm.get("start") else "its turn" for vm in left}
+    return [f"waits for {vm['name']}: {since[vm['uuid']]}" for vm in left[:_SHOWN]]
 
 
 def predicted_lines(result: Mapping[str, Any]) -> list[str]:

@@ -10,12 +10,12 @@ from . import budgets, words
 from .answers import ApiError, status
 from .kinds import PODS, QUOTAS
 from .scheduler import quantity
-from .store import Obj
+from .store import Obj, random_name
 from .world import World
 
 
 def launcher(world: World, vmi: Obj, migration: Obj | None = None) -> Obj:
-    """Create the pod. Raises ApiError 403 when a quota forbids it."""
+    """Create the pod. Raises ApiError 403 when a quota forbids it, or the namespace's PodSecurity or LimitRange."""
     meta = vmi["metadata"]
     namespace, name = meta["namespace"], meta["name"]
     labels = {
@@ -73,6 +73,10 @@ def launcher(world: World, vmi: Obj, migration: Obj | None = None) -> Obj:
         },
         "status": {"phase": "Pending"},
     }
+    words_of_refusal = world.pods_refused.get(namespace)
+    if words_of_refusal:
+        text = f'pods "virt-launcher-{name}-{random_name(5)}" is forbidden: {words_of_refusal}'
+        raise status(403, text, "Forbidden")
     _within_quota(world, pod)
     return world.store.create(PODS, pod)
 

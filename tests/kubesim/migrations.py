@@ -163,7 +163,8 @@ class MigrationController:
         except ApiError as exc:
             text = f"Error creating pod: {text_of(exc)}"
             self._world.event(vmi, "FailedCreate", text, "Warning")
-            self._condition(migration, "migrationRejectedByResourceQuota", "True")
+            if "exceeded quota" in text:
+                self._condition(migration, "migrationRejectedByResourceQuota", "True")
             self._world.later(5.0, *again)
             return
         text = f"Created migration target pod {pod['metadata']['name']}"

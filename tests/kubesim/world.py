@@ -18,6 +18,9 @@ from .kinds import EVENTS, KUBEVIRTS, PODS
 from .store import Change, Obj, Store, random_name
 
 T = TypeVar("T")
+# As client-go does: so many of one reason about one object, the next ones are told together, with the newest text.
+SIMILAR = 10
+COMBINED = "(combined from similar events): "
 DEFAULTS: dict[str, Any] = {
     "parallelMigrationsPerCluster": 5,
     "parallelOutboundMigrationsPerNode": 2,
@@ -40,6 +43,7 @@ class World:
         self.heartbeat = 10.0
         self.pace = 1.0  # node agents need so many times as long for all that they do
         self.virt_api_down = False
+        self.pods_refused: dict[str, str] = {}  # namespace -> why no launcher is made there: PodSecurity, a LimitRange
         self.paused: set[str] = set()  # controllers that do nothing
         self._pending: dict[Hashable, Callable[[], None]] = {}
         self._scheduled = False
@@ -128,13 +132,19 @@ class World:
         meta = obj["metadata"]
         stamp = self.clock.stamp()
         namespace = meta.get("namespace", "default")
-        for found in self.store.all(EVENTS, namespace):
-            same = found["involvedObject"].get("uid") == meta["uid"]
-            if same and found["reason"] == reason and found["message"] == message:
+        like = [
+            found
+            for found in self.store.all(EVENTS, namespace)
+            if found["involvedObject"].get("uid") == meta["uid"] and found["reason"] == reason
+        ]
+        if len(like) >= SIMILAR and all(found["message"] != message for found in like):
+            message = f"{COMBINED}{message}"
+        for found in like:
+            if found["message"] == message or (found["message"].startswith(COMBINED) and message.startswith(COMBINED)):
 
                 def again(event: Obj) -> None:
                     event["count"] += 1
-                    event["lastTimestamp"] = stamp
+                    event.update(lastTimestamp=stamp, message=message)
 
                 self.store.change(EVENTS, namespace, found["metadata"]["name"], again)
                 return

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode, service
 from kubesim import templates
 from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS
 from kubesim.reading import add_budget, clean, evictions, free_slots, row, take_slots
@@ -226,6 +228,35 @@ def test_a_target_pod_that_is_refused_is_told_by_its_event(sim, operator) -> Non
     found = row(operator.slice(Intent.DRAINED, 5.0, run_id="run-1"), "vm")
     assert (found["reason"], found["message"]) == ("TargetPodRefused", text)
     sim.world.paused.clear()
+
+
+PODSECURITY = 'violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false'
+LIMITRANGE = "maximum memory usage per Container is 1Gi, but limit is 2Gi"
+
+
+@pytest.mark.parametrize("why", [PODSECURITY, LIMITRANGE])
+def test_a_target_pod_that_is_always_refused_ends_at_pending_timeout_however_many_slices_it_takes(
+    sim, operator, why
+) -> None:
+    """Each slice begins without knowing it: the events are read when nothing else tells."""
+    sim.add_vm("vm", "n1")
+    sim.world.pods_refused["default"] = why
+    found = operator.drain(pending_timeout=8.0)
+    vm = row(found, "vm")
+    assert (found["phase"], vm["verdict"], vm["reason"]) == ("Blocked", "blocked", "TargetPodRefused"), vm
+    assert why in vm["message"]
+    sim.world.pods_refused.clear()
+    assert operator.drain()["phase"] == "Drained"
+
+
+def test_what_an_earlier_slice_has_told_is_told_by_the_first_look_of_the_next(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    sim.world.pods_refused["default"] = PODSECURITY
+    found = row(operator.slice(Intent.DRAINED, 5.0, run_id="run-1"), "vm")
+    assert found["reason"] == "TargetPodRefused"
+    request = operator.request(Intent.DRAINED, "run-1", 0.01)
+    found = row(service.run_slice(replace(request, begun=True)), "vm")
+    assert found["reason"] == "TargetPodRefused", found
 
 
 def _pending(sim) -> None:

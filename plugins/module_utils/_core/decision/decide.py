@@ -96,7 +96,8 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
     for uuid in step.order():
         _one(step, uuid)
     for uuid, claim in step.obs.claims.items():
-        if claim.owner == record.node and uuid not in record.vms and not step.is_unreadable(uuid):
+        stray = claim.owner == record.node and uuid not in record.vms and not step.is_unreadable(uuid)
+        if stray and not step.waited_long():
             step.do(Do.RELEASE, uuid, claim.target)
     here.start_migrations(step)
     decision.phases[record.node] = _phase(step)
@@ -298,10 +299,14 @@ def _phase(step: Step) -> NodePhase:
     record, obs = step.record, step.obs
     endings = {entry.ending for entry in record.vms.values()}
     if hooks.request_after_hooks(step) or Ending.NONE.value in endings:
-        record.waiting_since = None
+        # What has to be read twice has its ending back with the second look: each slice begins with the first.
+        if any(not entry.ending for uuid, entry in record.vms.items() if uuid not in step.unsure):
+            record.waiting_since = None
         return NodePhase.DRAINING
     bad = {Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value}
     if endings & bad:
+        if step.acts_on_node:  # one that is refused is not asked for without end
+            step.waits_for_node()
         return NodePhase.BLOCKED
     claims = [r for r in obs.inbound if r.target == record.node]
     starting = [claim for claim in claims if claim.starts]

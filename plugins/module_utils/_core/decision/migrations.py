@@ -23,6 +23,7 @@ _COLD_WAY = frozenset(
     | {Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED}
 )
 _STILL_HERE = frozenset({Situation.HERE, Situation.PAUSED_HERE})
+_CALM = 5.0  # s
 _COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
 
 
@@ -32,8 +33,7 @@ def handle_migration(step: Step, uuid: str, situation: Situation) -> None:
     entry.ending = Ending.NONE.value
     seen, vm = step.sighting(uuid), step.here.get(uuid)
     job = vm.job if vm is not None else None
-    if job is None or job.finding is None or job.finding.reason in IN_A_QUEUE:
-        entry.waiting_since = None
+    _note_calm(step, entry, job)
     entry.note(withdrawal_denied(entry) or (job.finding if job is not None else None))
     if held_for_another(step.obs, entry) or _was_over(step, entry, job):
         close_with_outcome(step, entry)
@@ -58,6 +58,18 @@ def handle_migration(step: Step, uuid: str, situation: Situation) -> None:
         # Whoever began a foreign migration chose its flags; ours might ask for what they forbid.
         settings = None if last.adopted else _settings(step, uuid)
         step.do(Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method, settings=settings)
+
+
+def _note_calm(step: Step, entry: VMRecord, job: Job | None) -> None:
+    """Its time to wait ends when nothing has held it up for a while: a single look may not see what does, as the
+    first one of a slice."""
+    if job is not None and job.finding is not None and job.finding.reason not in IN_A_QUEUE:
+        entry.calm_since = None
+        return
+    if entry.calm_since is None:
+        entry.calm_since = step.obs.now
+    if step.obs.now - entry.calm_since >= _CALM:
+        entry.waiting_since = None
 
 
 def held_for_another(obs: Observation, entry: VMRecord) -> bool:

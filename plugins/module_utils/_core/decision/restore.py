@@ -60,6 +60,17 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
         return NodePhase.RESTORING
     if failed:
         return NodePhase.BLOCKED
+    return _forget(step)
+
+
+def _forget(step: Step) -> NodePhase:
+    """The last act. Where it is refused it is asked for again, for as long as the node may wait."""
+    record = step.record
+    refused = record.finding is not None
+    if not refused:
+        record.waiting_since = None  # what was waited for so far was something else
+    if not step.waits_for_node() and refused:
+        return NodePhase.BLOCKED
     step.do(Do.FORGET)
     return NodePhase.ACTIVE
 

@@ -91,6 +91,12 @@ class Step:
         node = self.record.node
         return any(action.do is Do.CORDON and action.node == node for action in self.decision.actions)
 
+    @property
+    def acts_on_node(self) -> bool:
+        """Does this step ask for something that belongs to no VM of the record?"""
+        record = self.record
+        return any(action.node == record.node and action.vm not in record.vms for action in self.decision.actions)
+
     def pick(self, vm: VM, cold: bool = False) -> str | None:
         """A target for it: none that has just refused its claim, while another one fits."""
         met = self._refused.get(vm.uuid)

@@ -139,6 +139,7 @@ class VMRecord:
     seen_boot: str = ""  # the boot of the node in which it was last seen active here
     agent: bool = False  # its guest's agent was connected when it was last seen active here
     waiting_since: float | None = None
+    calm_since: float | None = None  # nothing is said to hold it up, or a queue
     unread_since: float | None = None  # it is here and could not be read
     refused_since: float | None = None  # its claims are refused, one after the other
     full_stores: int = 0  # how often all of its targets refused one for want of space

@@ -137,6 +137,8 @@ class Engine:
         while True:
             last = self._last
             outcome = self.step()
+            if outcome.ended is SliceEnd.OUT_OF_TIME and self._is_overdue(outcome.observation):
+                self._give_up(outcome)
             if outcome.ended is not SliceEnd.OUT_OF_TIME:
                 self._save()
                 return outcome
@@ -165,6 +167,27 @@ class Engine:
                 if self._all_in_flight(outcome):
                     longest, gather = _PAUSE_IN_FLIGHT * longest_wait, _GATHER
                 self._platform.wait(max(0.0, min(longest, left)), gather)
+
+    def _is_overdue(self, obs: Observation) -> bool:
+        """Is all time over that anything of this node may still take, with what its migrations have beyond it?
+
+        Each wait has a deadline of its own. Should one not, nothing goes on for ever all the same.
+        """
+        record, policy = self._record, self._policy
+        if obs.nodes[record.node].boot_id != record.boot_id:
+            return False
+        largest = max([1024, *(entry.memory_mib for entry in record.vms.values())]) / 1024
+        settings = [policy.migration, *(rule.migration for rule in policy.rules if rule.migration is not None)]
+        most = max(s.completion_timeout_per_gib * largest + s.progress_timeout for s in settings)
+        after = most + policy.pending_timeout + policy.shutdown_timeout
+        return obs.now - record.started > policy.drain_timeout + after
+
+    def _give_up(self, outcome: Slice) -> None:
+        """The last resort: said with what was still wished for."""
+        wished = sorted({action.do.value for action in self._last}) or ["nothing but another look"]
+        text = f"{outcome.phase.value} did not end; still to be done: {', '.join(wished)}."
+        outcome.findings = (*outcome.findings, Finding(Reason.DeadlineExceeded, text))
+        outcome.ended, outcome.phase = SliceEnd.FINAL, NodePhase.BLOCKED
 
     def _endings(self) -> set[tuple[str, str, int]]:
         """What became of VMs, and of how many migrations of each."""
@@ -196,7 +219,9 @@ class Engine:
         refused = self._platform.apply(actions, self._record) if actions else {}
         self.done += actions
         self._take_refusals(actions, refused)
-        if refused and phase is not NodePhase.ACTIVE:
+        if refused:
+            if phase is NodePhase.ACTIVE:  # something of ours stays
+                phase = decision.phases[node] = NodePhase.RESTORING
             self._save()  # or the reason is lost when this was the slice's last step
         certificate = None
         if phase is NodePhase.EMPTY and not actions:

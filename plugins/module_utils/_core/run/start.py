@@ -143,7 +143,7 @@ def _continue_record(entry: VMRecord, now: float, restored: bool, rebooted: bool
 
     `restored`: this restore follows another one.
     """
-    entry.waiting_since = entry.unread_since = entry.refused_since = None
+    entry.waiting_since = entry.calm_since = entry.unread_since = entry.refused_since = None
     entry.tries = {}
     entry.full_stores = 0
     entry.back_reason = entry.back_message = ""

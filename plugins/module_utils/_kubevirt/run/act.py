@@ -84,13 +84,23 @@ class Actor:
         """Nothing of ours stays on the VMs that we moved; who did it, an Event says."""
         label = f"{names.FROM_NODE}={names.label(self._observer.node)}"
         moved, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances", label)
+        stay: dict[str, list[str]] = {}  # the words of a refusal -> names of VMs
+        why = Reason.APIError
         for vmi in moved:
             path = names.kubevirt(vmi["metadata"]["namespace"], "virtualmachineinstances")
             meta: Obj = {"labels": {names.FROM_NODE: None}}
             if facts.request(vmi).get("run") in record.runs:  # else another one has signed since
                 meta["annotations"] = {names.REQUEST: None}
             gone = {"metadata": meta}
-            self._client.gone("PATCH", f"{path}/{vmi['metadata']['name']}", gone, MERGE)
+            try:
+                self._client.gone("PATCH", f"{path}/{vmi['metadata']['name']}", gone, MERGE)
+            except KubeError as exc:  # the others are asked all the same
+                refusal = failure(exc)
+                why = refusal.reason
+                stay.setdefault(refusal.message, []).append("/".join(facts.key(vmi)))
+        if stay:
+            text = " ".join(f"{', '.join(those)}: {words}" for words, those in stay.items())
+            return Finding(why, f"Marks of this maintenance stay on VMIs, and so does its record. {text}")
         self._observer.watches.nodes.put(self._records.forget())
         return None
 

@@ -194,7 +194,8 @@ class WaitReader:
         if known.cluster is None or len(known.out) >= known.cluster.outbound:
             self._free_since = None
             return False
-        self._free_since = self._free_since or now
+        if self._free_since is None:  # what the slice before saw of it is not known: then it is looked up at once
+            self._free_since = now if self._looks > 1 else -1e9
         return now - self._free_since >= _READ_AFTER
 
     def free(self, cluster: Cluster) -> float | None:

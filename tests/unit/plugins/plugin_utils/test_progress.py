@@ -227,6 +227,22 @@ def test_nothing_waits_without_saying_why() -> None:
     )
 
 
+def test_a_phase_that_lasts_a_minute_says_for_what_it_waits() -> None:
+    """Also where nothing is reported to be in the way, and no percentage: at the first heartbeat not yet."""
+    clock, lines = [0.0], []
+    progress = Progress(lines.append, lambda: clock[0])
+    moves = vm(phase="Running", start="2026-11-27T14:43:22Z", progress=None)
+    for now in (0.0, 20.0, 40.0, 62.0, 80.0):
+        clock[0] = now
+        progress.update(result(moves))
+    assert ["begun 2026-11-27T14:43:22Z" in line for line in lines] == [False, False, True, True]
+    clock[0] = 160.0
+    progress.update({**result(), "phase": "Restoring"})
+    clock[0] = 230.0
+    progress.update({**result(), "phase": "Restoring"})
+    assert "nothing is known to be in the way" in lines[-1]
+
+
 def test_what_is_not_measured_is_not_called_nothing() -> None:
     """KubeVirt does not tell how much of a VM has moved."""
     unknown = dict.fromkeys(RUNNING["progress"], 0) | {"eta": None}

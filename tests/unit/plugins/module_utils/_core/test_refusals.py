@@ -10,9 +10,16 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import (
+    Action,
+    Decision,
+    Do,
+    NodePhase,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Reservation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, MigrationSettings
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run import engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
@@ -80,7 +87,7 @@ def test_a_migration_that_was_refused_and_goes_on_is_followed_to_its_end() -> No
     assert [a.reason for a in outcome.record.vms["u1"].attempts] == [""]
 
 
-@pytest.mark.parametrize(("do", "intent"), [(Do.CORDON, "drained"), (Do.UNCORDON, "active")])
+@pytest.mark.parametrize(("do", "intent"), [(Do.CORDON, "drained"), (Do.UNCORDON, "active"), (Do.FORGET, "active")])
 def test_a_node_act_that_is_refused_ends_in_time_and_says_why(do: Do, intent: str) -> None:
     made = two(vm(1, "a"))
     if intent == "active":
@@ -93,6 +100,40 @@ def test_a_node_act_that_is_refused_ends_in_time_and_says_why(do: Do, intent: st
     assert made.clock - before < POLICY.pending_timeout + 30.0
     outcome = run(made, POLICY, intent, "third")
     assert outcome.findings == ()
+
+
+def test_a_refused_cordon_ends_in_time_beside_a_vm_that_is_blocked() -> None:
+    made = two(vm(1, "a", **FIXED))
+    why = Finding(Reason.MigrationFailed, "cordon: the pool is full")
+    outcome, _asked, seconds = drain(made, fails=refusing(Do.CORDON, why))
+    assert (outcome.phase, outcome.ended.value) == (NodePhase.BLOCKED, "final") and why in outcome.findings
+    assert seconds < POLICY.pending_timeout + 30.0
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_a_claim_of_no_vm_that_cannot_be_given_back_ends_in_time(blocked: bool) -> None:
+    made = two(vm(1, "a", **(FIXED if blocked else {})))
+    made.machines["b"].claims["gone", "a"] = Reservation("gone", "b", "a", 1024)
+    why = Finding(Reason.PeerUnreachable, "release: the pool is read-only")
+    stray = lambda action: why if action.do is Do.RELEASE and action.vm == "gone" else None  # noqa: E731
+    outcome, _asked, seconds = drain(made, fails=stray)
+    assert (outcome.phase, outcome.ended.value) == (NodePhase.BLOCKED, "final") and why in outcome.findings
+    assert seconds < POLICY.pending_timeout + 60.0
+
+
+def test_whatever_is_decided_a_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision that wishes the same for ever, and knows of no deadline."""
+    made = two(vm(1, "a"))
+    run(made)
+
+    def never(obs, records, *_more):
+        return Decision({**records}, {"a": NodePhase.RESTORING}, [Action(Do.UNCORDON, "a")])
+
+    monkeypatch.setattr(engine, "decide", never)
+    outcome, _asked, seconds = drain(made, intent="active", fails=refusing(Do.UNCORDON, FULL))
+    assert (outcome.phase, outcome.ended.value) == (NodePhase.BLOCKED, "final")
+    assert "still to be done: uncordon" in outcome.findings[-1].message
+    assert POLICY.drain_timeout < seconds < POLICY.drain_timeout + 200.0
 
 
 def test_claims_that_are_refused_end_with_the_refusal_at_pending_timeout() -> None:
