@@ -49,6 +49,8 @@ def test_the_cluster_is_read_when_one_waits_for_long_beside_free_places() -> Non
             waits.waits_for(VMI, [migration], CLUSTER, moving)
         return "virtualmachineinstancemigrations" in client.asked
 
+    assert not look()
+    now[0] += 1.0
     assert not look(vmim("m1"))
     now[0] += 1.0
     assert not look()
@@ -56,3 +58,12 @@ def test_the_cluster_is_read_when_one_waits_for_long_beside_free_places() -> Non
     assert not look(vmim("m2"))
     now[0] += 2.5
     assert look(vmim("m2"))
+
+
+def test_the_first_look_of_a_slice_reads_the_cluster_where_one_waits_beside_free_places() -> None:
+    """The slice before has seen it wait, and this one does not know that."""
+    client = Client()
+    waits = WaitReader(client, mono=lambda: 100.0)
+    waits.update([vmim("m1")])
+    waits.waits_for(VMI, [vmim("m1")], CLUSTER, [vmim("m1")])
+    assert "virtualmachineinstancemigrations" in client.asked
