@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.cache import Cache
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import (
@@ -112,6 +113,39 @@ def test_a_node_that_is_not_ready_is_not_drained(sim, operator) -> None:
     assert found["phase"] == "Blocked" and found["certificate"] is None
     assert found["findings"][0]["reason"] == "NodeUnreadable"
     assert evictions(sim) == []
+
+
+def not_ready(sim, status: str) -> None:
+    condition = {"type": "Ready", "status": status, "reason": "NodeStatusUnknown", "message": "silent"}
+    sim.edit(NODES, "n1", lambda o: o["status"].update(conditions=[condition]))
+
+
+@pytest.mark.parametrize("back", [True, False], ids=["and comes back", "for good"])
+def test_a_kubelet_that_is_away_in_the_middle_of_a_drain_is_waited_for(sim, operator, back) -> None:
+    """As on a real node: what was asked for moves all the same."""
+    sim.add_vm("moves", "n1", migrate_seconds="20")
+    sim.add_vm("later", "n1", migrate_seconds="5")
+    rules = [{"name": "later", "when": "name == 'later'", "priority": -1}]
+    one = replace(options._KUBEVIRTS, outbound=1)
+    request = operator.request(Intent.DRAINED, "r", 0.7, rules=rules, pending_timeout=6.0, limits=one)
+    service.run_slice(request)
+    not_ready(sim, "Unknown")
+    request = replace(request, begun=True)
+    found = service.run_slice(request)
+    assert (found["phase"], found["findings"][0]["reason"]) == ("Draining", "NodeUnreadable"), found
+    assert row(found, "later")["reason"] == "NodeUnreadable"
+    sim.until(lambda: sim.node_of("moves") != "n1")
+    if back:
+        not_ready(sim, "True")
+    while found["ended"] != "final":
+        found = service.run_slice(request)
+    assert row(found, "moves")["verdict"] == "moved"
+    if back:
+        assert (found["phase"], row(found, "later")["verdict"]) == ("Drained", "moved")
+        return
+    assert found["phase"] == "Blocked" and found["findings"][0]["reason"] == "NodeUnreadable"
+    assert (row(found, "later")["verdict"], row(found, "later")["reason"]) == ("blocked", "NodeUnreadable")
+    assert len(evictions(sim)) == 1
 
 
 def test_a_node_that_does_not_exist(sim, operator) -> None:

@@ -32,6 +32,7 @@ _NOT_YET_OURS = ARRIVING | {State.UNKNOWN}
 _PERHAPS_PAUSED = frozenset({State.PAUSED, State.UNKNOWN})
 # It is here, and nothing moves it: what is read of it is its own, not what a move made of it.
 _AT_HOME = frozenset({Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST, Situation.STOPPED_HERE})
+_ON_ITS_WAY = IN_FLIGHT | {Situation.ARRIVED, Situation.ARRIVED_LEFTOVER}
 # Believed only when two full reads in a row say the same.
 SUSPICIOUS = frozenset({Situation.NOWHERE, Situation.TWICE})
 
@@ -74,9 +75,7 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
         vms = [vm for vm in vms if vm.uuid == record.only]
     node = step.obs.nodes.get(record.node)
     if node is None or not node.reachable:
-        text = node.message if node else f"{record.node} was not read"
-        decision.node_findings[record.node] = (Finding(Reason.NodeUnreadable, text),)
-        decision.phases[record.node] = NodePhase.BLOCKED
+        decision.phases[record.node] = _node_unreadable(step, vms, before)
         return
     if record.intent == Intent.ACTIVE.value:
         _judge_vms(step, vms, before)
@@ -102,6 +101,30 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
     here.start_migrations(step)
     decision.phases[record.node] = _phase(step)
     step.close()
+
+
+def _node_unreadable(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> NodePhase:
+    """In the middle of a drain a node may come back: it is waited for. Nothing begins there meanwhile; what is on
+    its way is followed, for on KubeVirt it goes on without the kubelet."""
+    record, node = step.record, step.obs.nodes.get(step.record.node)
+    text = node.message if node is not None else f"{record.node} was not read"
+    why = Finding(Reason.NodeUnreadable, text)
+    step.decision.node_findings[record.node] = (why,)
+    drains = record.intent == Intent.DRAINED.value and bool(record.vms)
+    if node is None or node.gone or not drains:
+        return NodePhase.BLOCKED
+    waits = step.waits_for_node()
+    _judge_vms(step, vms, before)
+    for uuid in step.order():
+        entry = record.vms[uuid]
+        if step.situations[uuid] in _ON_ITS_WAY:
+            _one(step, uuid)
+        elif not entry.ending:
+            entry.note(why)
+        if not (waits or entry.ending):
+            entry.end(Ending.BLOCKED, record.node, entry.finding or why)
+    step.close()
+    return NodePhase.DRAINING if waits else NodePhase.BLOCKED
 
 
 def _cordon(step: Step, cordoned: bool) -> None:

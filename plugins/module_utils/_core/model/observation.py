@@ -206,6 +206,7 @@ class Node:
     part of the reservations, which will become VMs or go away.
     `cpu_milli`: what may be requested of it, `committed_cpu_milli`: what is. None: CPU is not
     counted.
+    `gone`: there is none of this name any more.
     `roll_rank`: position in the roll; a lower rank is done earlier. None: not in the roll.
     `roll_done`: its maintenance is over.
     `expects`: VMs (UUIDs) that the plan of the roll wants there. They go there if they still can.
@@ -216,6 +217,7 @@ class Node:
 
     name: str
     reachable: bool = True
+    gone: bool = False
     cordoned: bool = False
     our_cordon: bool | None = None
     capacity_mib: int = 0

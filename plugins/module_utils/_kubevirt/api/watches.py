@@ -10,6 +10,7 @@ import threading
 from typing import Any
 
 from ..objects import facts, names
+from ..objects.nodes import not_ready
 from .cache import Cache
 from .client import Client
 
@@ -55,7 +56,7 @@ class Watches:
 
     def ready(self, fresh: bool) -> None:
         """List when first called, then watch. `fresh`: list again. Raises KubeError."""
-        if fresh or not self.nodes.items():
+        if fresh or any(not_ready(node) for node in self.nodes.items() or [{}]):
             # Not watched: its heartbeats would wake us, and each write of the record shows it anew.
             self.nodes.refresh()
         if fresh and self.pods.started:

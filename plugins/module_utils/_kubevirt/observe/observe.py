@@ -157,7 +157,7 @@ class Observer:
 
     def _node(self, node: Obj | None) -> Node:
         if node is None:
-            return Node(self.node, reachable=False, message=lease_notes.message(self.node))
+            return Node(self.node, reachable=False, gone=True, message=lease_notes.message(self.node))
         message = not_ready(node)
         return Node(
             self.node,
