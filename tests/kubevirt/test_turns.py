@@ -174,3 +174,19 @@ def test_drains_of_three_nodes_keep_pace_with_each_other(make_operator, sim, tmp
 
 def asked(sim, node: str) -> int:
     return sum(name.startswith(node) for name in evictions(sim))
+
+
+def test_limits_that_were_lowered_are_read_before_anything_is_begun_on_their_strength(sim, operator) -> None:
+    """As recorded on a real control plane (25): one waits beside a place that is none any more."""
+    sim.configure(migrations={"parallelOutboundMigrationsPerNode": 2})
+    for number in range(6):
+        sim.add_vm(f"vm{number}", "n1", migrate_seconds="3000" if number else "35")
+    request = replace(operator.request(Intent.DRAINED, "r", 1.5), cursor="")
+    found = service.run_slice(request)
+    asked = len(evictions(sim))
+    assert asked == 3  # two that move, and one that waits
+    sim.configure(migrations={"parallelOutboundMigrationsPerNode": 1})
+    found = service.run_slice(replace(request, begun=True, cursor=found["cursor"], seconds=10.0))
+    assert len([m for m in sim.all(VMIMS) if m["status"].get("phase") == "Succeeded"]) == 1
+    assert len(evictions(sim)) == asked
+    assert not [vm for vm in found["vms"] if "of 2 outbound" in vm["message"]], found["vms"]

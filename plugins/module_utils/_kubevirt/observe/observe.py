@@ -38,6 +38,8 @@ HUGE = 10**9  # MiB; what fits is the scheduler's to know
 # After our eviction the mark is there, and after a withdrawal it is not; how long the watches may
 # take to tell us that, and what KubeVirt made of it.
 _SETTLES = 5.0
+# How old KubeVirt's limits may be when it is told by them what a migration waits for.
+_LIMITS = 10.0
 
 
 class Observer:
@@ -62,6 +64,7 @@ class Observer:
         self._instances = instances
         self.rates = DirtyRates(metrics, node)
         self.cluster: Cluster | None = None
+        self.cluster_read = 0.0  # when, by the platform's clock
         self.watches = Watches(client, node)
         self._departed = DepartedVMs(client, node, self.watches, instances)
         # Does another node take them: when it was asked, of which VMs, and those that none takes.
@@ -89,8 +92,7 @@ class Observer:
         """Raises KubeError for what ends the run; what cannot be read else is in the result."""
         self.watches.clear()
         quiet = self.watches.started and not self.watches.busy()
-        if self.cluster is None:
-            self.cluster = read_cluster(self._client)
+        self.need_cluster(now, _LIMITS)
         self.watches.ready(fresh=quiet)
         vmis = {facts.identity(v): v for v in self.watches.vmis.items()}
         if vmis:
@@ -128,6 +130,12 @@ class Observer:
         for uuid, entry in entries.items():
             self._departed.add_outcome(obs, uuid, entry, vmis.get(uuid))
         return obs
+
+    def need_cluster(self, now: float, age: float) -> Cluster:
+        """KubeVirt's settings, read at most `age` seconds ago. Raises KubeError."""
+        if self.cluster is None or not 0 <= now - self.cluster_read <= age:
+            self.cluster, self.cluster_read = read_cluster(self._client), now
+        return self.cluster
 
     def _arrival(self, uuid: str, pod: Obj) -> Reservation:
         """A launcher pod whose guest is not here yet: it migrates here, or it starts here."""

@@ -37,9 +37,10 @@ from .progress import migration_progress
 
 # Seconds; the evacuation controller needs some milliseconds when it is awake.
 _GAP = 2.0
-# Seconds for which the Node, and KubeVirt's settings, are taken as a slice before has read them.
+# Seconds for which the Node is taken as a slice before has read it.
 _NODE = 60.0
-_CLUSTER = 120.0
+# How old KubeVirt's limits may be when more is asked for on their strength: somebody may have lowered them.
+_LIMITS = 2.0
 
 
 class KubeVirtPlatform:
@@ -73,7 +74,7 @@ class KubeVirtPlatform:
         self._record: NodeRecord | None = None
         self._nudged = 0.0
         self.boot_id = self._uid = ""
-        self._node_read = self._cluster_read = self.now()
+        self._node_read = self.now()
         self.lock: Lock | None = None
         self.turns: Turns | None = None  # nobody asks for anything without the node's Lease
         self._lease: Cache | None = None  # to see who waits for it
@@ -184,10 +185,10 @@ class KubeVirtPlatform:
         if self.turns is not None:
             self.turns.other_drains.seen = cursor.other_drains
         self.observer.rates.resume(cursor.rates, cursor.rates_answered)
-        if cursor.cluster and 0 <= self.now() - cursor.cluster_read < _CLUSTER:
+        if cursor.cluster:
             version = tuple(cursor.cluster["version"])
             self.observer.cluster = Cluster(**{**cursor.cluster, "version": version})
-            self._cluster_read = cursor.cluster_read
+            self.observer.cluster_read = cursor.cluster_read
         if 0 <= self.now() - cursor.read < _NODE:
             self._take_node(cursor.node)
             self._node_read = cursor.read
@@ -211,7 +212,7 @@ class KubeVirtPlatform:
             instances={uuid: asdict(found) for uuid, found in self.records.instances.items()},
             pods=self.records.pods,
             cluster=asdict(cluster) if cluster else None,
-            cluster_read=self._cluster_read,
+            cluster_read=self.observer.cluster_read,
             streams_lists=self.client.streams_lists,
             later=self.client.later,
             rates=self.observer.rates.values,
@@ -274,9 +275,9 @@ class KubeVirtPlatform:
 
     def _room(self, wanted: int) -> int:
         """How many of so many migrations may be asked for now."""
-        cluster = self.observer.cluster
-        if not wanted or cluster is None or self.turns is None or self._record is None:
+        if not wanted or self.turns is None or self._record is None:
             return wanted
+        cluster = self.observer.need_cluster(self.now(), _LIMITS)
         own = migration_progress(self.observer, self._record, wanted)
         return self.turns.may_begin(wanted, own, cluster, self.observer.waits.free(cluster))
 
