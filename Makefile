@@ -263,6 +263,9 @@ test-cancel: deps ## cancel 80 rolls in every way; the same command again carrie
 test-two-rolls: deps ## begin two rolls at the same moment, 110 times: one wins
 	$(RUN) tests/cancel/two_rolls.py $(TWO_ROLLS_ARGS)
 
+cases: deps ## small inputs that went wrong once, each with its right answer, on lab and simulator (CASES_ARGS="l1 k3")
+	$(RUN) -m cases.run $(CASES_ARGS)
+
 test-fleet: export MAKE_BEGAN := $(shell date +%s)
 test-fleet: deps ## 24 hosts, one off, one that dies, three drained meanwhile: what was lost, and left
 	$(RUN) tests/fleet/run.py $(FLEET_ARGS)
@@ -314,4 +317,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
-	lab-up lab-down test-kill test-cancel test-two-rolls test-fleet test-predict bench-libvirt bench-plan bench-roll bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help
+	lab-up lab-down test-kill test-cancel test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-roll bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help
