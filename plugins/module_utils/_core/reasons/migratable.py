@@ -21,8 +21,8 @@ ROWS: dict[Reason, Row] = {
         preflight=Preflight(BOTH, "the domain's XML; the target's pools and paths", on_kubevirt=CONDITION),
     ),
     Reason.InterfaceNotLiveMigratable: Row(
-        "A network or bridge of the VM does not exist on the target.",
-        "Create or start the network on the target, or choose another target.",
+        "A network, bridge or network filter of the VM does not exist on the target, or is another one there.",
+        "Create or start it on the target as it is here, or choose another target.",
         on_kubevirt=Words(
             "An interface of the VM has a binding that cannot migrate.",
             ("Give the interface a binding that can migrate (masquerade), or choose on_not_migratable."),
@@ -170,7 +170,7 @@ ROWS: dict[Reason, Row] = {
         preflight=Preflight(LIBVIRT, "the target's list of domains"),
     ),
     Reason.SecretMissing: Row(
-        "A libvirt secret that a disk or device needs is missing on the target.",
+        "A libvirt secret that a disk or device needs is missing on the target, or has no value there.",
         "Define the secret on the target (virsh secret-define, secret-set-value).",
         on_kubevirt=Words(
             "A Secret that a volume of the VM needs is missing.", "Create the Secret in the VM's namespace."

@@ -99,6 +99,8 @@ def _stuck(disk: DiskSpec, view: DiskView, block_migration: bool) -> str:
         return f"is {STAY_WITH_HOST[disk.type]}"
     if view.held:
         return view.held
+    if disk.device == "floppy" and not disk.read_only and not disk.empty and view.source_shared is False:
+        return "is a floppy that the guest can write, on local storage, which libvirt does not migrate: eject it"
     if disk.fixed or view.source_shared:
         return view.unsafe
     if view.source_shared is None:

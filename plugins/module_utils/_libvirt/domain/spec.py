@@ -134,6 +134,8 @@ class InterfaceSpec:
     type: str
     mac: str = ""
     network: str = ""
+    portgroup: str = ""
+    filter: str = ""
     bridge: str = ""
     device: str = ""  # host device: macvtap (type direct), vdpa, a tap that libvirt does not make
     teaming: str = ""

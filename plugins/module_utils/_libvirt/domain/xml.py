@@ -38,14 +38,26 @@ for _power, _letter in enumerate("kmgtpe", start=1):
     _UNITS[_letter] = _UNITS[f"{_letter}ib"] = 1024**_power
     _UNITS[f"{_letter}b"] = 1000**_power
 
-# Files that are named by an element's text.
+# Files that QEMU or libvirt opens where the VM arrives, and nobody makes there: what it is, the element, and
+# the attribute that names it; empty: the element's text. tests/unit/.../test_schema.py has all other places.
 _FILES = (
-    ("kernel", "os/kernel"),
-    ("initrd", "os/initrd"),
-    ("device tree", "os/dtb"),
-    ("shim", "os/shim"),
-    ("loader", "os/loader"),
-    ("ACPI table", "os/acpi/table"),
+    ("kernel", "os/kernel", ""),
+    ("initrd", "os/initrd", ""),
+    ("device tree", "os/dtb", ""),
+    ("shim", "os/shim", ""),
+    ("loader", "os/loader", ""),
+    ("ACPI table", "os/acpi/table", ""),
+    (NVRAM_TEMPLATE, "os/nvram", "template"),
+    ("firmware setting", "sysinfo[@type='fwcfg']/entry", "file"),
+    ("random number device", "devices/rng/backend[@model='random']", ""),
+    ("option ROM", "devices/*/rom", "file"),
+    ("interface script", "devices/interface/script", "path"),
+    ("interface script", "devices/interface/downscript", "path"),
+    ("Ceph configuration", "devices/disk/source/config", "file"),
+    ("SSH key", "devices/disk/source/identity", "keyfile"),
+    ("SSH known hosts", "devices/disk/source/knownHosts", "path"),
+    ("smart card database", "devices/smartcard/database", ""),
+    ("pstore", "devices/pstore/path", ""),
 )
 
 
@@ -177,15 +189,9 @@ def _cpu_mode(cpu: ET.Element | None) -> str:
 
 def _files(root: ET.Element) -> Iterator[HostFile]:
     """What QEMU opens when the VM arrives, and nobody makes there. `root`: of the domain's XML."""
-    for what, place in _FILES:
+    for what, place, attribute in _FILES:
         for element in root.findall(place):
-            yield from _file_at(what, element.text)
-    for element in root.findall("os/nvram"):
-        yield from _file_at(NVRAM_TEMPLATE, element.get("template"))
-    for element in root.findall("sysinfo[@type='fwcfg']/entry"):
-        yield from _file_at("firmware setting", element.get("file"))
-    for element in root.findall("devices/rng/backend[@model='random']"):
-        yield from _file_at("random number device", element.text)
+            yield from _file_at(what, element.get(attribute) if attribute else element.text)
 
 
 def _file_at(what: str, path: str | None) -> Iterator[HostFile]:
@@ -218,6 +224,7 @@ def _interface(element: ET.Element) -> InterfaceSpec:
     source = element.find("source")
     mac = element.find("mac")
     teaming = element.find("teaming")
+    filterref = element.find("filterref")
     device = "" if source is None else source.get("dev", "")
     target = element.find("target[@managed='no']")
     if target is not None and element.get("type") == "ethernet":
@@ -226,6 +233,8 @@ def _interface(element: ET.Element) -> InterfaceSpec:
         type=element.get("type", ""),
         mac="" if mac is None else mac.get("address", ""),
         network="" if source is None else source.get("network", ""),
+        portgroup="" if source is None else source.get("portgroup", ""),
+        filter="" if filterref is None else filterref.get("filter", ""),
         bridge="" if source is None else source.get("bridge", ""),
         device=device,
         teaming="" if teaming is None else teaming.get("type", ""),

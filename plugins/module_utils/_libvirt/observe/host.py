@@ -27,6 +27,7 @@ from ..domain.xml import most_memory_mib
 from ..holder.migrate import job_stats
 from ..host.connection import HostUnreachable, is_lost, libvirt, open_connection
 from ..host.facts import HostFacts, read_host_facts
+from ..host.names import Names
 from ..store.names import CORDON, Reservation, Slot, parse_name
 from ..store.volumes import Store, StoreError
 
@@ -112,6 +113,7 @@ class Host:
         self._conn: Any = None
         self._store: Store | None = None
         self._facts: HostFacts | None = None
+        self._lookups: Names | None = None
         self._identity = ""
         self._version: tuple[int, ...] | None = None
         self._groups: dict[str, str | None] = {}
@@ -154,7 +156,7 @@ class Host:
 
     def take(self, connection: Any) -> None:
         """It answers again. The old connection is dropped: closed, it might wait for the dead."""
-        self._conn, self._store, self.away = connection, None, ""
+        self._conn, self._store, self._lookups, self.away = connection, None, None, ""
         self._starts.clear()
 
     @property
@@ -170,6 +172,14 @@ class Host:
         if self._facts is None:
             self._facts = read_host_facts(conn)
         return self._facts
+
+    @property
+    def lookups(self) -> Names:
+        """What it has by the names that its VMs use."""
+        conn = self.conn
+        if self._lookups is None:
+            self._lookups = Names(conn)
+        return self._lookups
 
     @property
     def identity(self) -> str:
@@ -199,7 +209,7 @@ class Host:
 
     def close(self) -> None:
         """Forget the connection; its objects with it."""
-        conn, self._conn, self._store = self._conn, None, None
+        conn, self._conn, self._store, self._lookups = self._conn, None, None, None
         if self.away:
             return
         self._starts.clear()  # after a reboot of the host its domains' ids begin at 1 again

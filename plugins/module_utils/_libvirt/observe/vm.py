@@ -21,6 +21,7 @@ from ..blockers.qemu_blockers import qemu_blockers
 from ..blockers.running import Runtime, save_findings, shutdown_findings, source_findings, target_findings
 from ..blockers.shared_storage import DiskView, local_views, path_shared, target_views
 from ..blockers.target_devices import missing_devices
+from ..blockers.target_names import doubtful_names, missing_names
 from ..domain.metadata import is_marked, needs_of
 from ..domain.spec import DomainSpec
 from ..domain.untrusted import parse_xml
@@ -258,6 +259,8 @@ def _refusal(asking: _Question, peer: Host, now: HostNow) -> tuple[tuple[Finding
     others = (domain for domain in now.domains.values() if domain.uuid != spec.uuid)
     taken = {port: domain.name for domain in others for port in domain.ports}
     devices = missing_devices(peer.conn, spec, there, taken)
+    devices += missing_names(spec, asking.source.lookups, peer.lookups, there)
+    asking.unshown.extend(doubtful_names(spec, asking.source.lookups, peer.lookups, there))
     files = missing_files(peer.conn, spec, there)
     live = target_findings(spec, here, there, seen, runtime=asking.runtime, cpu=cpu, devices=devices)
     # What a migration asks of the target's libvirt (runtime) is not asked of a start.
@@ -279,6 +282,7 @@ def _next_time(
     seen = with_same_files(spec, target_views(pending.views, spec, there, peer.conn), here, peer)
     cpu = [] if asking.any_cpu else compare_cpu(peer.conn, spec, here, there, peer.cpu_cache)
     devices = missing_devices(peer.conn, spec, there, taken)
+    devices += missing_names(spec, asking.source.lookups, peer.lookups, there)
     files = missing_files(peer.conn, spec, there)
     whole = target_findings(spec, here, there, seen, cpu=cpu, devices=devices)
     new = target_findings(pending.new, here, there, seen, cpu=cpu, devices=devices)

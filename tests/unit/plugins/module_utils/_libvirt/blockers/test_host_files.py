@@ -25,6 +25,9 @@ TARGET = HostFacts(
         "dev": PoolFacts("dev", "dir", "/dev"),  # it lists no character devices
     },
 )
+NETWORK_DISK = (
+    "<disk type='network'><source protocol='ssh' name='d'><host name='nas-1'/>{}</source><target dev='vda'/></disk>"
+)
 NVRAM = f"<nvram template='{BOOT}/vars.fd'>/nvram/web.fd</nvram>"
 
 
@@ -76,6 +79,15 @@ def _binding(monkeypatch: pytest.MonkeyPatch) -> None:
         ("NVRAM template", {"boot": NVRAM.replace("vars.fd", "x")}),
         ("firmware setting", {"top": f"<sysinfo type='fwcfg'><entry name='a' file='{BOOT}/x'/></sysinfo>"}),
         ("random number device", {"devices": f"<rng><backend model='random'>{BOOT}/x</backend></rng>"}),
+        ("option ROM", {"devices": f"<interface type='user'><rom file='{BOOT}/x'/></interface>"}),
+        ("option ROM", {"devices": f"<hostdev><rom file='{BOOT}/x'/></hostdev>"}),
+        ("interface script", {"devices": f"<interface type='ethernet'><script path='{BOOT}/x'/></interface>"}),
+        ("interface script", {"devices": f"<interface type='ethernet'><downscript path='{BOOT}/x'/></interface>"}),
+        ("Ceph configuration", {"devices": NETWORK_DISK.format(f"<config file='{BOOT}/x'/>")}),
+        ("SSH key", {"devices": NETWORK_DISK.format(f"<identity username='u' keyfile='{BOOT}/x'/>")}),
+        ("SSH known hosts", {"devices": NETWORK_DISK.format(f"<knownHosts path='{BOOT}/x'/>")}),
+        ("smart card database", {"devices": f"<smartcard><database>{BOOT}/x</database></smartcard>"}),
+        ("pstore", {"devices": f"<pstore backend='acpi-erst'><path>{BOOT}/x</path></pstore>"}),
     ],
 )
 def test_what_the_target_is_known_not_to_have(what: str, given: dict[str, str]) -> None:

@@ -91,12 +91,12 @@ def test_the_file_of_a_vm_that_arrives_is_its_own(host: FakeHost) -> None:
 
 def peer(host: FakeHost) -> Any:
     facts = HostFacts(hostname="host-b", pools={"images": PoolFacts("images", "dir", host.pool.folder, "", 1 << 40)})
-    return SimpleNamespace(conn=host, store=FakeStore(host), acts=True, facts=facts, cpu_cache={})
+    return SimpleNamespace(conn=host, store=FakeStore(host), acts=True, facts=facts, cpu_cache={}, lookups=None)
 
 
 def refused(host: FakeHost, disk: DiskSpec, still: bool = True, arrives: bool = False) -> str:
     spec = DomainSpec(uuid=VM, name="web", type="kvm", disks=(disk,))
-    source = SimpleNamespace(facts=peer(host).facts)
+    source = SimpleNamespace(facts=peer(host).facts, lookups=None)
     views = {"vda": DiskView(False, None, CAPACITY)}
     asking = vm_facts._Question(source, spec, vm_facts.Runtime(), views, True, still)  # type: ignore[arg-type]
     claim = Reservation(VM, 96, "host-a")

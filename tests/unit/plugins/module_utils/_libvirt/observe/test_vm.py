@@ -18,7 +18,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import shared_storage
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import Shown
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.metadata import NAMESPACE
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.network_xml import parse_network
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import facts as host_facts
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import names
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import disks, host
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import vm as vm_facts
@@ -204,7 +206,11 @@ def test_what_runs_as_it_is_defined_has_nothing_pending(monkeypatch: pytest.Monk
 
 
 def test_a_network_that_is_only_defined_is_asked_of_each_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_facts, "libvirt", fakes.Binding())
+    for module in (host_facts, names):
+        monkeypatch.setattr(module, "libvirt", fakes.Binding())
+    monkeypatch.setattr(
+        names.Names, "network", lambda _self, name: parse_network(f"<network><name>{name}</name></network>")
+    )
     having, lacking = peer("b", 1), peer("c", 1)
     having._facts = HostFacts(hostname="b", networks={"dmz": ""})
     lacking._facts = HostFacts(hostname="c", networks={"lan": ""})

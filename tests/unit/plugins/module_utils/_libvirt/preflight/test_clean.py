@@ -25,6 +25,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.block
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import Shown
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import facts as host_facts
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import names as host_names
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
     HostFacts,
     PoolFacts,
@@ -104,6 +105,9 @@ class Hosts:
         }
 
     def _connection(self, name: str) -> Any:
+        lan = "<network><forward mode='bridge'/><bridge name='br0'/></network>"
+        network = SimpleNamespace(XMLDesc=lambda _flags: lan)
+        secret = SimpleNamespace(value=lambda _flags: b"x")
         pool = SimpleNamespace(refresh=lambda _flags: 0, storageVolLookupByName=lambda _name: None)
         return SimpleNamespace(
             isAlive=lambda: True,
@@ -115,6 +119,9 @@ class Hosts:
             storagePoolLookupByName=lambda _name: pool,
             listAllDevices=lambda _flags: [],
             nodeDeviceLookupByName=lambda _name: object(),
+            networkLookupByName=lambda _name: network,
+            secretLookupByUUIDString=lambda _uuid: secret,
+            secretLookupByUsage=lambda _type, _usage: secret,
             close=lambda: None,
         )
 
@@ -173,7 +180,7 @@ def facts(name: str, version: int) -> HostFacts:
 def binding(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The library's stand-in, everywhere; and nothing of this machine is looked at."""
     found = fakes.Binding()
-    readers = (target_devices, shared_storage, host, host_facts, observe, preflight, control_node, vm_facts)
+    readers = (target_devices, shared_storage, host, host_facts, host_names, observe, preflight, control_node, vm_facts)
     for module in readers:
         monkeypatch.setattr(module, "libvirt", found, raising=False)
     for module in (shared_storage, vm_facts):
