@@ -125,7 +125,13 @@ class World:
         return {}
 
     def migrations_config(self) -> dict[str, Any]:
-        return {**DEFAULTS, **(self.config().get("migrations") or {})}
+        own = self.config().get("migrations") or {}
+        found = {**DEFAULTS, "allowWorkloadDisruption": own.get("allowPostCopy", False)}
+        if self.version >= (1, 8):
+            found["utilityVolumesTimeout"] = 150
+        if self.version >= (1, 9):
+            found["maxDowntimeMs"] = 900
+        return {**found, **own}
 
     def event(self, obj: Obj, reason: str, message: str, kind: str = "Normal") -> None:
         """An Event; the same one again only counts."""

@@ -171,8 +171,10 @@ class _Links:
         if best is None:
             return
         share = min(self._left_out(source), self._left_in(best), best.cap)
-        narrow = share < 0.999 * width(best, self._speeds)
-        little = share < LEAST_PART * self._speeds.link(source)
+        most = width(best, self._speeds)
+        narrow = share < 0.999 * most
+        # One with a limit of its own takes little of the link.
+        little = share < LEAST_PART * min(self._speeds.link(source), most)
         if little or (narrow and is_share_too_small(_pressure(best), share)):
             best.rate = 0.0
             self._on_target[best.target] -= 1

@@ -162,7 +162,7 @@ class _Reading:
             self._quota(namespace) if current is not None and self._rejected(current) else [],
             [holder for holder in slots or [] if holder.source == node],
             slots,
-            migration_policy.settings(cluster.migrations, policy),
+            migration_policy.settings(cluster.migrations, policy, cluster.version),
             policy["metadata"]["name"] if policy else "",
         )
 

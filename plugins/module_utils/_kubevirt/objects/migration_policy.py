@@ -18,9 +18,8 @@ from .quantity import mib
 
 Obj = dict[str, Any]
 POLICIES = "/apis/migrations.kubevirt.io/v1alpha1/migrationpolicies"
-# KubeVirt's own, where its object is silent (since 1.4).
-DEFAULTS: dict[str, Any] = {
-    "completionTimeoutPerGiB": 150,
+# KubeVirt's own in every version.
+_DEFAULTS: dict[str, Any] = {
     "progressTimeout": 150,
     "bandwidthPerMigration": "0Mi",
     "allowPostCopy": False,
@@ -64,13 +63,13 @@ def _score(vmi: Obj, namespace: Mapping[str, str], policy: Obj) -> tuple[int, in
     return len(of_vm) + len(of_namespace), len(of_vm)
 
 
-def taken(vmi: Obj) -> tuple[dict[str, Any], str] | None:
+def taken(vmi: Obj, version: tuple[int, int]) -> tuple[dict[str, Any], str] | None:
     """What applies to the migration under way, and the policy's name; None: none is, or not yet."""
     state = facts.status(vmi).get("migrationState") or {}
     found = state.get("migrationConfiguration")
     if not found or state.get("endTimestamp"):
         return None
-    return settings(found, None), str(state.get("migrationPolicyName") or "")
+    return settings(found, None, version), str(state.get("migrationPolicyName") or "")
 
 
 def too_slow(vmi: Obj, applies: Mapping[str, Any]) -> str:
@@ -88,6 +87,15 @@ def too_slow(vmi: Obj, applies: Mapping[str, Any]) -> str:
     return f"{memory} MiB of memory at {speed} MiB/s take {needed:.0f} s; KubeVirt aborts after {allowed:.0f} s."
 
 
+def defaults(version: tuple[int, int]) -> dict[str, Any]:
+    """KubeVirt's own where its object is silent. (0, 0), a version that is not known, is taken for a new one, but for
+    maxDowntimeMs: that is left out. Before 1.9 KubeVirt sets none, and QEMU's own applies."""
+    found = {**_DEFAULTS, "completionTimeoutPerGiB": 800 if (0, 0) < version < (1, 4) else 150}
+    if version != (0, 0):
+        found["maxDowntimeMs"] = 900 if version >= (1, 9) else 0
+    return found
+
+
 def result_form(applies: Mapping[str, Any], policy: str, warning: str = "") -> dict[str, Any]:
     """Result form of what applies to one VM."""
     return {
@@ -97,7 +105,7 @@ def result_form(applies: Mapping[str, Any], policy: str, warning: str = "") -> d
         "completion_timeout_per_gib": int(applies["completionTimeoutPerGiB"]),
         "progress_timeout": int(applies["progressTimeout"]),
         "bandwidth_mib_s": mib(applies["bandwidthPerMigration"]),
-        "max_downtime_ms": int(applies.get("maxDowntimeMs") or 0),
+        "max_downtime_ms": applies.get("maxDowntimeMs"),
         "on_timeout": _on_timeout(applies),
         "tls": not applies.get("disableTLS"),
         "warning": warning,
@@ -112,9 +120,9 @@ def _on_timeout(applies: Mapping[str, Any]) -> str:
     return "post_copy" if applies["allowPostCopy"] else "pause"
 
 
-def settings(configured: Mapping[str, Any], policy: Obj | None) -> dict[str, Any]:
-    """What applies: the policy's, else KubeVirt's, else the defaults."""
-    found = {**DEFAULTS, **configured}
+def settings(configured: Mapping[str, Any], policy: Obj | None, version: tuple[int, int]) -> dict[str, Any]:
+    """What applies: the policy's, else KubeVirt's, else the defaults of its version."""
+    found = {**defaults(version), **configured}
     spec = (policy or {}).get("spec") or {}
     found.update({key: spec[key] for key in _SETS if spec.get(key) is not None})
     return found

@@ -62,7 +62,7 @@ def note_settings(
         found = known.get(facts.identity(vmi))
         if found is None:
             continue
-        taken = migration_policy.taken(vmi)
+        taken = migration_policy.taken(vmi, cluster.version)
         if taken is not None:
             applies, name = taken
             warning = migration_policy.too_slow(vmi, applies)
@@ -75,7 +75,7 @@ def note_settings(
             if exc.code != 404:  # 404: this KubeVirt does not have policies
                 return  # not known; a drain does not end for that
             policy = None
-        applies = migration_policy.settings(cluster.migrations, policy)
+        applies = migration_policy.settings(cluster.migrations, policy, cluster.version)
         name = policy["metadata"]["name"] if policy else ""
         warning = migration_policy.too_slow(vmi, applies)
         found.settings = migration_policy.result_form(applies, name, warning)

@@ -19,7 +19,7 @@ from ..._core.run.report import record_row
 from ..._core.run.rows import accounted
 from ..api.cluster import Cluster
 from ..objects import facts
-from ..objects.migration_policy import DEFAULTS
+from ..objects.migration_policy import defaults
 from ..objects.nodes import takes_vms
 from ..objects.quotas import amount
 from ..observe.control_node import refuse_own_node
@@ -72,7 +72,7 @@ def limits(policy: Policy, cluster: Cluster) -> Limits:
 
 def settings(cluster: Cluster) -> MigrationSettings:
     """How KubeVirt migrates by its own object. MigrationPolicies of single VMs are left aside."""
-    given = {**DEFAULTS, **cluster.migrations}
+    given = {**defaults(cluster.version), **cluster.migrations}
     post_copy = bool(given["allowPostCopy"])
     return MigrationSettings(
         bandwidth_mib=int(amount(given["bandwidthPerMigration"]) / MIB),
@@ -80,6 +80,7 @@ def settings(cluster: Cluster) -> MigrationSettings:
         post_copy=post_copy,
         completion_timeout_per_gib=int(given["completionTimeoutPerGiB"]),
         progress_timeout=int(given["progressTimeout"]),
+        max_downtime_ms=int(given.get("maxDowntimeMs") or 0),
         on_timeout="post_copy" if post_copy else "abort",
     )
 

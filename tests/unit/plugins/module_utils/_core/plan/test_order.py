@@ -15,7 +15,12 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Node, Observation
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, Policy, PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    Limits,
+    MigrationSettings,
+    Policy,
+    PolicyError,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text as plan_text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.observed import fleet_of
@@ -253,6 +258,13 @@ def test_one_after_the_other_on_one_link() -> None:
     two = [Transfer("u", "a", "b", 1000), Transfer("v", "a", "b", 3000)]
     assert run(two) == pytest.approx(40)
     assert two[0].end == pytest.approx(10)
+
+
+def test_a_limit_is_each_migrations_own() -> None:
+    """Two go at once: what the first one leaves of the link is more than the second one may take."""
+    limited = MigrationSettings(bandwidth_mib=1)
+    two = [Transfer(name, "a", "b", 96, settings=limited) for name in ("u", "v")]
+    assert run(two) == pytest.approx(96)
 
 
 def test_what_is_written_is_sent_again() -> None:

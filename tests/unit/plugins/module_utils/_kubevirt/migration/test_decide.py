@@ -180,5 +180,5 @@ def test_the_policy_with_the_most_labels_applies() -> None:
     assert best({"env": "test"}, one, same, two, everything) == "a-one"
     assert best({}, everything, none) == "any"
     assert best({}, none, policy("other", virtualMachineInstanceSelector={"size": "no"})) == ""
-    assert migration_policy.settings({"progressTimeout": 9}, one)["allowPostCopy"] is True
-    assert migration_policy.settings({"progressTimeout": 9}, None)["progressTimeout"] == 9
+    assert migration_policy.settings({"progressTimeout": 9}, one, (1, 9))["allowPostCopy"] is True
+    assert migration_policy.settings({"progressTimeout": 9}, None, (1, 9))["progressTimeout"] == 9

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.migration_policy import (
     applying,
+    defaults,
     taken,
 )
 
@@ -15,13 +16,13 @@ STATE = {"migrationConfiguration": {"allowAutoConverge": True}, "migrationPolicy
 
 
 def test_what_a_migration_took_holds_until_it_ends() -> None:
-    found = taken({"status": {"migrationState": STATE}})
+    found = taken({"status": {"migrationState": STATE}}, (1, 9))
     assert found is not None
     settings, policy = found
     assert settings["allowAutoConverge"] is True and policy == "fast"
     ended = {**STATE, "endTimestamp": "2026-11-01T10:00:00Z"}
-    assert taken({"status": {"migrationState": ended}}) is None, "the next one reads them anew"
-    assert taken({"status": {}}) is None
+    assert taken({"status": {"migrationState": ended}}, (1, 9)) is None, "the next one reads them anew"
+    assert taken({"status": {}}, (1, 9)) is None
 
 
 def test_a_policy_applies_to_the_vms_that_it_selects() -> None:
@@ -39,3 +40,8 @@ def test_a_policy_applies_to_the_vms_that_it_selects() -> None:
     found = applying(big, {}, policies[:2])
     assert found is not None and found["metadata"]["name"] == "a"
     assert applying(small, {}, policies) is None
+
+
+def test_defaults_are_those_of_the_version() -> None:
+    assert [defaults(version)["completionTimeoutPerGiB"] for version in ((1, 3), (1, 4), (0, 0))] == [800, 150, 150]
+    assert [defaults(version).get("maxDowntimeMs") for version in ((1, 8), (1, 9), (0, 0))] == [0, 900, None]

@@ -15,8 +15,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import unsupported
 
 
-def rows(wanted: dict[str, Any], **configured: Any) -> list[dict[str, str]]:
-    applies = migration_policy.result_form(migration_policy.settings(configured, None), "")
+def rows(wanted: dict[str, Any], version: tuple[int, int] = (1, 9), **configured: Any) -> list[dict[str, str]]:
+    applies = migration_policy.result_form(migration_policy.settings(configured, None, version), "")
     return unsupported.rows(Instance("default", "vm", "u", settings=applies, wanted=wanted))
 
 
@@ -62,3 +62,8 @@ def test_a_difference_is_told_once_with_its_vms() -> None:
     told = {"unmet_settings": rows({"tls": False}), "decided_by": "rule r"}
     (line,) = unsupported.lines([{**told, "name": f"vm{number}"} for number in range(7)])
     assert line.startswith("vm0, vm1, vm2, vm3, vm4 and 2 more: tls is wanted as false (rule r);")
+
+
+@pytest.mark.parametrize(("version", "applies"), [((1, 9), []), ((1, 8), ["0"]), ((0, 0), ["not known"])])
+def test_what_kubevirt_applies_by_itself_depends_on_its_version(version: tuple[int, int], applies: list[str]) -> None:
+    assert [row["applies"] for row in rows({"max_downtime_ms": 900}, version)] == applies
