@@ -12,6 +12,8 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode, service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting import causes
+from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim import templates
 from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS
 from kubesim.reading import add_budget, clean, evictions, free_slots, row, take_slots
@@ -191,9 +193,36 @@ def test_a_target_that_is_never_ready_is_told_and_given_up(sim, operator) -> Non
     assert sim.leftovers() == [] and sim.node_of("vm") == "n1"
 
 
-def test_a_cpu_model_that_no_other_node_has_is_told(sim, operator) -> None:
-    from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting import causes
+def test_a_preparation_that_has_just_begun_is_not_called_stuck(sim, operator) -> None:
+    """Each slice begins with a first look; how long it has been so, the stamps of the migration tell."""
+    sim.add_vm("vm", "n1", prepare="hang")
+    operator.slice(Intent.DRAINED, 1.0, run_id="r")
+    sim.until(lambda: "PreparingTarget" in phases(sim))
+    vm = row(operator.slice(Intent.DRAINED, 1.0, run_id="r"), "vm")
+    assert (vm["phase"], vm["reason"]) == ("PreparingTarget", ""), vm
 
+
+@pytest.mark.parametrize(("phase", "reason"), [("Scheduling", "TargetPodNotReady"), ("Running", "")])
+def test_a_pod_that_was_read_before_its_migration_says_nothing_of_it(phase: str, reason: str) -> None:
+    meta = {"namespace": "default", "name": "vm", "creationTimestamp": "2026-03-01T10:00:00Z"}
+    pod = {"metadata": {**meta, "labels": {"kubevirt.io/migrationJobUID": "m"}}, "status": {"phase": "Pending"}}
+    migration = {"metadata": {**meta, "uid": "m"}, "status": {"phase": phase}}
+    found = causes.first(causes.Known({"metadata": meta, "spec": {}}, [migration], 1e10, pods=[pod]))
+    assert (found.reason.value if found else "") == reason
+
+
+@pytest.mark.parametrize("down", [(), ("n2",)])
+def test_a_node_that_works_is_not_to_be_fenced_for_a_pod_that_ends(down: tuple[str, ...]) -> None:
+    """Of a migration that has just failed: its pod takes 11 to 18 s."""
+    vmi = {"metadata": {"namespace": "default", "name": "vm"}, "status": {"nodeName": "n1"}}
+    meta = {"namespace": "default", "name": "p", "labels": {"kubevirt.io": "virt-launcher"}}
+    pod = {"metadata": meta, "spec": {"nodeName": "n2"}, "status": {"phase": "Running"}}
+    said = causes.not_begun(vmi, "", [pod], down).message
+    assert "Pod default/p of an earlier migration has not ended" in said and "n2" in said
+    assert ("out-of-service" in said) == bool(down)
+
+
+def test_a_cpu_model_that_no_other_node_has_is_told(sim, operator) -> None:
     told = [{"type": "PodScheduled", "status": "False"}]
     told[0]["message"] = "0/3 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
     spec = {"nodeSelector": {"cpu-model-migration.node.kubevirt.io/Skylake": "true"}}

@@ -22,14 +22,16 @@ from ..api.client import Client
 from ..api.cluster import Cluster
 from ..api.errors import KubeError
 from ..objects import facts, names, requesters
+from ..objects.nodes import not_ready
 from ..requests import migration_api
 from . import causes, slots, volume_claims
 from .causes import Known
 from .slots import Holder
 
 Obj = dict[str, Any]
-# What lasts so long is looked at, and again after it. A slice begins with a look.
+# What lasts so long is looked at, and again after it.
 _READ_AFTER = 2.0
+_PREPARES = 10.0  # what virt-handler may take before its target is called stuck
 _NOT_BEGUN = (Reason.EvacuationNotStarted.value, Reason.TargetPodNotReady.value)
 # KubeVirt is woken after 2 s; a migration that is not there by then is not about to come.
 _GAP = 4.0
@@ -56,6 +58,7 @@ class WaitReader:
         self._claims: dict[str, str] = {}  # UID of a VMI -> what its claims say
         self._pods: dict[str, Obj] = {}  # UID of a migration -> its target pod
         self._pods_of: dict[str, tuple[float, list[Obj]]] = {}  # UID of a VMI -> when, its pods
+        self._nodes: dict[str, tuple[float, bool]] = {}  # name -> when read, is it down
         self._looked = -1e9
         self._quotas: dict[str, tuple[float, list[Obj]]] = {}  # namespace -> when read, quotas
         self._events: dict[str, tuple[float, list[Obj]]] = {}  # UID -> when read, its events
@@ -67,7 +70,7 @@ class WaitReader:
         now = self._mono()
         for migration in moving:
             key = (migration["metadata"]["uid"], facts.phase(migration))
-            self._since.setdefault(key, now if self._looks else -1e9)
+            self._since.setdefault(key, now - max(0.0, self._wall() - facts.seconds(facts.entered(migration))))
         self._looks += 1
         if all(facts.phase(migration) not in ("", "Pending") for migration in moving):
             self._free_since = None  # that places are free is told of one who waits for them
@@ -77,8 +80,10 @@ class WaitReader:
             self._read_pods([m["metadata"]["uid"] for m in late])
 
     def _long(self, migration: Obj) -> bool:
-        key = (migration["metadata"]["uid"], facts.phase(migration))
-        return self._mono() - self._since.get(key, self._mono()) >= _READ_AFTER
+        """Is it in its phase for longer than that takes?"""
+        key, phase = (migration["metadata"]["uid"], facts.phase(migration)), facts.phase(migration)
+        takes = _PREPARES if phase in facts.PREPARING else _READ_AFTER
+        return self._mono() - self._since.get(key, self._mono()) >= takes
 
     def _read_pods(self, uids: Sequence[str]) -> None:
         space = f"/namespaces/{self._namespace}" if self._namespace else ""
@@ -134,7 +139,8 @@ class WaitReader:
         if not reported and self._mono() - since < _GAP:
             return None
         why = [str(event.get("message", "")) for event in self._events_of(vmi) if event.get("reason") == "FailedCreate"]
-        return causes.not_begun(vmi, why[-1] if why else "", self._all_pods(vmi))
+        pods = self._all_pods(vmi)
+        return causes.not_begun(vmi, why[-1] if why else "", pods, self._down(vmi, pods))
 
     def _known(
         self, vmi: Obj, migrations: Sequence[Obj], cluster: Cluster | None, leaving: Sequence[Obj] | None
@@ -173,7 +179,8 @@ class WaitReader:
         )
         if full:
             return known
-        return replace(known, pods=self._all_pods(known.vmi), events=self._events_of(known.vmi))
+        pods = self._all_pods(known.vmi)
+        return replace(known, pods=pods, events=self._events_of(known.vmi), down=self._down(known.vmi, pods))
 
     def _all_pods(self, vmi: Obj) -> list[Obj]:
         """Of one VM: those of earlier migrations too, which keep the next one waiting."""
@@ -186,6 +193,21 @@ class WaitReader:
             except KubeError:
                 found = []  # a reason less
             self._pods_of[uid] = (self._mono(), found)
+        return found
+
+    def _down(self, vmi: Obj, pods: Sequence[Obj]) -> set[str]:
+        """The nodes of pods that are left which are not Ready, or not there."""
+        found = set()
+        for name in causes.left_nodes(vmi, pods):
+            read, down = self._nodes.get(name, (-1e9, False))
+            if self._mono() - read >= _CLUSTER:
+                try:
+                    node = self._client.find(names.node(name))
+                    down = node is None or bool(not_ready(node))
+                except KubeError:
+                    down = False  # a reason less
+                self._nodes[name] = (self._mono(), down)
+            found |= {name} if down else set()
         return found
 
     def _has_room(self, known: Known) -> bool:

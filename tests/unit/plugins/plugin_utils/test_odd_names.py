@@ -82,7 +82,7 @@ def test_one_vm_is_one_line_of_progress(name: str) -> None:
     lines: list[str] = []
     Progress(lines.append, lambda: 0.0).update(result(name))
     (line,) = lines
-    assert plain(line) == line and line[9:].startswith(f"host-a 1/1  {plain(name)} blocked, PinnedByUser: ")
+    assert plain(line) == line and line[9:].startswith(f"host-a 0/1  {plain(name)} blocked, PinnedByUser: ")
 
 
 @pytest.mark.parametrize("name", [*HARMLESS, *FORGED])

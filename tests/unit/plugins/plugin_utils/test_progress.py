@@ -269,7 +269,7 @@ def test_one_missing_right_is_told_once_for_all_vms() -> None:
     lines: list[str] = []
     Progress(lines.append, lambda: 0.0).update({**found, "changed": True, "ended": "final"})
     names = "web-0, web-1, web-2 and 2 more"
-    assert said(lines) == [f"host-a 5/5  {names} blocked, Forbidden: Not allowed: delete x."]
+    assert said(lines) == [f"host-a 0/5  {names} blocked, Forbidden: Not allowed: delete x."]
     assert summary(found, "Drained").split("\n")[1:] == [
         f"{names} (blocked, on host-a): Forbidden: Not allowed: delete x. Grant it."
     ]
