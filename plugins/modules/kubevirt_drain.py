@@ -473,9 +473,8 @@ vms:
           description: MiB/s of one migration, V(0) for no limit.
           type: int
         max_downtime_ms:
-          description: >-
-            Milliseconds that the guest may be paused at the end, V(0) for QEMU's own; null if KubeVirt's version is not
-            known.
+          description: Milliseconds that the guest may be paused at the end, V(0) for QEMU's own; null if
+            KubeVirt's version is not known.
           type: int
         on_timeout:
           description: What KubeVirt does when the time is over, V(abort), V(post_copy) or V(pause).
