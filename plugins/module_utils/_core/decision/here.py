@@ -153,6 +153,7 @@ def start_migrations(step: Step) -> None:
     Among its equals a VM that waits for its hook comes last: it is asked for when the place is
     free, and keeps that, so that no more of them stand prepared than can move.
     """
+    step.look_at_failures()
     # Also where one VM alone is asked for: the others that leave the node take places too.
     leaving = max(step.in_flight, step.obs.nodes[step.record.node].outbound)
     room = min(step.policy.limits.outbound - leaving, step.cluster_room)

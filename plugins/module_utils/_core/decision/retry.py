@@ -40,7 +40,8 @@ def migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         step.unmark(vm)
         return
     if len(tried) >= step.policy.max_attempts and last is not None:
-        text = f"{len(tried)} attempts; the last: {step.said(last.finding)}"
+        targets = ", ".join(dict.fromkeys(a.target for a in tried if a.target))
+        text = f"{len(tried)} attempts{f', to {targets}' if targets else ''}; the last: {step.said(last.finding)}"
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.AttemptsUsedUp, text))
         step.unmark(vm)
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from ..model.failed_targets import failed_targets, left_alone
 from ..model.observation import VM, Observation, Sighting, State
 from ..model.policy import Policy, pause_after
 from ..model.record import Ending, NodeRecord, VMRecord
@@ -50,6 +51,7 @@ class Step:
         self.in_flight = 0
         self.wanted: list[tuple[VM, Choice]] = []
         self._tried: dict[str, dict[str, list[float]]] = {}
+        self.look_at_failures()
 
     def order(self) -> list[str]:
         """UUIDs in a stable order, so that a run is repeatable; what runs us comes last."""
@@ -97,16 +99,29 @@ class Step:
         record = self.record
         return any(action.node == record.node and action.vm not in record.vms for action in self.decision.actions)
 
+    def look_at_failures(self) -> None:
+        """Once more when the ends of attempts were read: see `pick`."""
+        self.failures = failed_targets(self.record)
+        self._left_alone = left_alone(self.failures, self.obs.now)
+
     def pick(self, vm: VM, cold: bool = False) -> str | None:
-        """A target for it: none that has just refused its claim, while another one fits."""
-        met = self._refused.get(vm.uuid)
-        if met:
-            no = (Finding(Reason.NoTargetWithCapacity, "It refused the claim."),)
-            others = replace(vm, refused_by={**vm.refused_by, **dict.fromkeys(met, no)})
+        """A target for it: while another one fits, none that has just refused its claim, and none that failed in
+        this run, for this VM or for others. None: there is none now."""
+        refused = frozenset(self._refused.get(vm.uuid, ()))
+        entry = self.record.vms.get(vm.uuid)
+        own = [a.target for a in entry.attempts if a.target in self.failures] if entry is not None else []
+        # The last one of its own is the last that it is given again.
+        for failed in (frozenset(self.failures), frozenset(own), frozenset(own[-1:])) if self.failures else ():
+            others = _without(vm, refused | failed)
             target = self.placement.pick(others, cold)
             if target is not None:
                 return target
-        return self.placement.pick(vm, cold)
+            # A place or room on another one is waited for.
+            waits = failed & self._left_alone and not self.placement.refusals(others, cold)
+            if failed and (waits or self.placement.with_room(others)):
+                return None
+        target = self.placement.pick(_without(vm, refused), cold) if refused else None
+        return target if target is not None else self.placement.pick(vm, cold)
 
     def attempt(self, what: Do, uuid: str, target: str = "") -> bool:
         """`do`, with back-off, at most max_attempts times in a row. False: used up."""
@@ -245,3 +260,10 @@ class Step:
         if node.boot_id != self.record.boot_id:
             return False
         return self.obs.now - self.record.started > self.policy.drain_timeout + grace
+
+
+def _without(vm: VM, hosts: frozenset[str]) -> VM:
+    """The same VM, which these hosts do not take."""
+    no = dict.fromkeys(hosts, (Finding(Reason.NoTargetWithCapacity, "It is left out for now."),))
+    cold = None if vm.cold_refused_by is None else {**vm.cold_refused_by, **no}
+    return replace(vm, refused_by={**vm.refused_by, **no}, cold_refused_by=cold) if no else vm

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ..model.constraints import NO_CONSTRAINTS
+from ..model.failed_targets import failed_targets
 from ..model.observation import Observation
 from ..model.policy import Policy, Profile
 from ..model.record import Ending, NodeRecord
@@ -106,7 +107,10 @@ def _is_plain(obs: Observation, decision: Decision, record: NodeRecord, uuid: st
 def _places_are_given(obs: Observation, decision: Decision, record: NodeRecord, policy: Policy) -> bool:
     """Has each free place its VM, on a host that no other one could be better than?"""
     starts = {action.vm: action.target for action in decision.actions if action.do is Do.MIGRATE}
+    failed = failed_targets(record)
     for uuid, target in starts.items():
+        if target in failed:
+            return False  # another is preferred, and may be one that was not read
         vm, node = obs.vms[uuid], obs.nodes[target]
         if vm.group or vm.constraints is not NO_CONSTRAINTS:
             return False  # whom it should be with, or apart from, may be anywhere

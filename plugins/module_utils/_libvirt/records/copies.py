@@ -39,6 +39,7 @@ class Copies:
         self._volume = f"copy.{prefix}{host}"
         self.written = 0  # the last time
         self.failed: list[str] = []  # peers that took none, with why
+        self.left: list[str] = []  # peers on which one could not be removed, with why
 
     def write(self, record: NodeRecord, known: Mapping[str, str]) -> None:
         """On the first two peers that take one. Raises nothing: see `missing` and `warning`."""
@@ -60,7 +61,13 @@ class Copies:
 
     @property
     def warning(self) -> str:
-        """Fewer copies than there should be; empty: there are enough, or none was due yet."""
+        """Fewer copies than there should be, or one that stays; empty: there are enough, or none was due yet."""
+        if self.left:
+            return (
+                f"A copy of the record of {self._host} and of its VMs' definitions (volume {self._volume}.N in pool"
+                f" virtops) could not be removed from {', '.join(self.left)}. It does no harm: the next drain or"
+                f" restore of {self._host} removes it."
+            )
         wanted = min(COPIES, len(self._peers))
         if not self.failed or self.written >= wanted:
             return ""
@@ -91,13 +98,15 @@ class Copies:
         return found
 
     def delete(self) -> None:
-        """The maintenance is over."""
-        for peer in self._peers.values():
+        """The maintenance is over. Raises nothing: see `warning`."""
+        self.written, self.failed, self.left = 0, [], []
+        for name, peer in self._peers.items():
             try:
                 peer.store.delete_record(self._volume)
-            except (HostUnreachable, StoreError, libvirt.libvirtError):
-                continue  # an old copy does no harm; the next drain replaces it
-        self.written, self.failed = 0, []
+            except HostUnreachable:
+                continue  # whether it has one is not known; the next run looks again
+            except (StoreError, libvirt.libvirtError) as exc:
+                self.left.append(f"{name} ({exc})")
 
 
 def _definitions_in(text: str | None, record: NodeRecord) -> dict[str, str]:

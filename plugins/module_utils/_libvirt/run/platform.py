@@ -239,6 +239,7 @@ class LibvirtPlatform:
         reads = self.observer.reads = self.observer.read_hosts()
         if silent or reads[self.source.name].error:
             return
+        self._copies.delete()  # an earlier restore may not have been let
         self.stale_claims.release_own(reads, held, self._claims.release)
         self.disk_copies.check(reads, held)
         self.stale_claims.check(reads, Observation({}, {}))

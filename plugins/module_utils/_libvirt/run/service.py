@@ -13,6 +13,7 @@ from typing import Any
 from ..._core.claims.admission import are_majority
 from ..._core.decision import hooks
 from ..._core.decision.actions import Do, NodePhase
+from ..._core.model import failed_targets
 from ..._core.model.policy import Policy
 from ..._core.model.record import Ending, Intent, NodeRecord, RecordError
 from ..._core.reasons.reason import Platform
@@ -118,10 +119,11 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     platform.few.begin(record, request.policy, platform.now(), drains and request.begun)
     engine = Engine(platform, request.policy, record, read_all=platform.few.read_all)
     outcome = engine.run(platform.now() + request.seconds, live=request.live)
-    warnings = platform.warnings  # before they go with the record
+    warnings = [*platform.warnings, *failed_targets.warnings(outcome.record)]  # before they go with the record
     if request.only and outcome.ended is SliceEnd.FINAL and nothing_to_restore(outcome):
         platform.keep_history(outcome.record)
         platform.forget(outcome.record)
+        warnings = [*dict.fromkeys([*warnings, *platform.warnings])]
     elif _endings(outcome.record) != _endings(old) and not any(
         action.do is Do.FORGET for action in outcome.actions_done
     ):

@@ -16,8 +16,19 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
     Do,
     NodePhase,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.failed_targets import (
+    A_WHILE,
+    failed_targets,
+    left_alone,
+    warnings,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Reservation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, MigrationSettings
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    Attempt,
+    NodeRecord,
+    VMRecord,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run import engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
@@ -265,3 +276,79 @@ def test_one_vm_that_waits_for_others_that_leave_its_node_says_so() -> None:
     outcome, _asked, _seconds = drain(made, policy=policy, seconds=0.5, intent="migrated", run_id="u2", only="u2")
     entry = outcome.record.vms["u2"]
     assert (entry.reason, entry.message) == ("WaitingForSlot", "1 migrations of others leave a, and 1 may at once.")
+
+
+def _three(*vms):
+    """b has most room."""
+    return fleet([("a", one) for one in vms], {"a": 8192, "b": 8192, "c": 6144})
+
+
+def _to(host: str, finding: Finding) -> Callable[[Action], Finding | None]:
+    return lambda action: finding if action.do is Do.MIGRATE and action.target == host else None
+
+
+NOWHERE = Finding(Reason.MigrationFailed, "unable to connect to server at '198.51.100.1:49152'")
+
+
+def test_after_a_failure_another_target_is_taken() -> None:
+    outcome, _asked, _seconds = drain(_three(vm(1, "a")), fails=_to("b", NOWHERE))
+    assert ended(outcome) == ("moved", "")
+    assert [(a.target, a.ok) for a in outcome.record.vms["u1"].attempts] == [("b", False), ("c", True)]
+
+
+def test_what_failed_for_one_vm_is_not_tried_by_the_next() -> None:
+    policy = replace(POLICY, limits=Limits(outbound=1))
+    outcome, _asked, _seconds = drain(_three(vm(1, "a"), vm(2, "a")), fails=_to("b", NOWHERE), policy=policy)
+    tried = [a.target for entry in outcome.record.vms.values() for a in entry.attempts]
+    assert sorted(tried) == ["b", "c", "c"]
+    (text,) = warnings(outcome.record)
+    assert text.startswith("b failed as a target of ") and "198.51.100.1" in text
+
+
+def test_blocked_when_all_targets_have_failed() -> None:
+    fails = lambda action: NOWHERE if action.do is Do.MIGRATE else None  # noqa: E731
+    outcome, _asked, _seconds = drain(_three(vm(1, "a")), fails=fails, policy=replace(POLICY, max_attempts=4))
+    assert ended(outcome) == ("blocked", "AttemptsUsedUp")
+    entry = outcome.record.vms["u1"]
+    assert [a.target for a in entry.attempts] == ["b", "c", "b", "c"]
+    assert "4 attempts, to b, c; the last: " in entry.message
+
+
+def test_a_host_that_failed_for_several_is_left_alone_and_named() -> None:
+    """Also where the other one has no place: that is waited for."""
+    made = _three(*(vm(n, "a") for n in range(1, 5)))
+    outcome, _asked, _seconds = drain(made, fails=_to("b", NOWHERE), policy=replace(POLICY, limits=Limits(inbound=1)))
+    assert outcome.phase is NodePhase.DRAINED
+    tried = [a.target for entry in outcome.record.vms.values() for a in entry.attempts]
+    assert tried.count("c") == 4 and tried.count("b") <= 2
+    assert "b failed" in warnings(outcome.record)[0]
+
+
+def _failed(host: str, at: float, reason: str = "MigrationFailed", run_id: str = "run", ok: bool = False) -> Attempt:
+    why = "" if ok else reason
+    return Attempt(1, host, "", at - 1, "boot", run_id=run_id, ended=True, ended_at=at, ok=ok, reason=why)
+
+
+def _record(*attempts: Attempt) -> NodeRecord:
+    vms = {f"u{n}": VMRecord(f"u{n}", f"vm-{n}", attempts=[one]) for n, one in enumerate(attempts)}
+    return NodeRecord("a", "run", vms=vms)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "failed", "alone"),
+    [
+        ([_failed("b", 10)], {"b"}, set()),
+        ([_failed("b", 10), _failed("b", 20)], {"b"}, {"b"}),
+        ([_failed("b", 10), _failed("b", 15, ok=True)], set(), set()),
+        ([_failed("b", 10), _failed("b", 15, ok=True), _failed("b", 20)], {"b"}, set()),
+        ([_failed("b", 10, reason="AbortRequested"), _failed("b", 20, reason="CompletionTimeout")], set(), set()),
+        ([_failed("b", 10, reason="MigrationBlockedByQEMU")], set(), set()),
+        ([_failed("b", 10, run_id="before")], set(), set()),
+    ],
+)
+def test_which_targets_have_failed(attempts: list[Attempt], failed: set[str], alone: set[str]) -> None:
+    found = failed_targets(_record(*attempts))
+    assert set(found) == failed
+    assert left_alone(found, 30.0) == alone
+    assert left_alone(found, 20.0 + A_WHILE) == set()
+    assert ["It is left alone" in text for text in warnings(_record(*attempts))] == [bool(alone)] * len(failed)

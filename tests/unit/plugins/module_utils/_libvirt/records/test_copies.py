@@ -34,6 +34,7 @@ class Volumes:
 
     def __init__(self, gone: bool = False) -> None:
         self.gone = gone
+        self.read_only = False
         self.written: list[tuple[str, Any]] = []
 
     def read_record(self, prefix: str) -> str | None:
@@ -44,6 +45,13 @@ class Volumes:
         if self.gone:
             raise HostUnreachable("b", "no answer")
         self.written.append((prefix, text))
+
+    def delete_record(self, prefix: str) -> None:
+        if self.gone:
+            raise HostUnreachable("b", "no answer")
+        if self.read_only and self.read_record(prefix):
+            raise Refused("cannot unlink file: Read-only file system")
+        self.written = [one for one in self.written if one[0] != prefix]
 
 
 class Host:
@@ -170,3 +178,15 @@ def test_a_transient_vm_whose_definition_cannot_be_read_now_is_not_stopped(made:
     assert acts.seen == [None]
     made.apply([Action(Do.START, "host-a", "job")], found)  # it is off all the same, and wanted
     assert acts.seen == [None, "<job 9/>"]
+
+
+def test_a_copy_that_cannot_be_removed_is_named_and_goes_the_next_time(made: Any) -> None:
+    made._definitions.keep(record("web"))
+    made.peers["c"].store.read_only = True
+    made._copies.delete()
+    assert "removed from c (cannot unlink file: Read-only file system)" in made._copies.warning
+    assert "the next drain or restore of host-a removes it" in made._copies.warning
+    assert {name: len(one) for name, one in copies(made).items() if one} == {"c": 1}
+    made.peers["c"].store.read_only = False
+    made._copies.delete()
+    assert (made._copies.warning, copies(made)["c"]) == ("", [])

@@ -1,0 +1,70 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which targets have failed in this drain, by the attempts in its record. Pure.
+
+Another host is preferred to one that failed, for the VM itself and for those that come after it. One that failed
+for several VMs in a row is left alone for a while, as long as there is another that could take the VM at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..reasons.reason import LASTING, OF_THE_VM, Reason
+from .record import Attempt, NodeRecord
+
+# For what the target may be to blame. Not for a guest that writes too fast, an abort, a holder that died.
+BLAMED = (
+    LASTING | {Reason.MigrationFailed, Reason.ProgressTimeout, Reason.PeerUnreachable, Reason.TargetStoreFull}
+) - OF_THE_VM
+SEVERAL = 2  # VMs
+A_WHILE = 300.0  # seconds after the last of them
+
+Failures = Mapping[str, "list[tuple[str, Attempt]]"]  # host -> (the VM's name, its attempt), the oldest first
+
+
+def failed_targets(record: NodeRecord) -> Failures:
+    """Those that failed in this run, each with what came after the last VM that it took.
+
+    A request that was refused says why before its end is read.
+    """
+    mine = [
+        (entry.name, attempt)
+        for entry in record.vms.values()
+        for attempt in entry.attempts
+        if attempt.run_id == record.run_id and attempt.target
+    ]
+    found: dict[str, list[tuple[str, Attempt]]] = {}
+    for name, attempt in sorted(mine, key=lambda one: _when(one[1])):
+        if attempt.ok:
+            found.pop(attempt.target, None)
+        elif attempt.finding is not None and attempt.finding.reason in BLAMED:
+            found.setdefault(attempt.target, []).append((name, attempt))
+    return found
+
+
+def left_alone(failures: Failures, now: float) -> frozenset[str]:
+    """Those that failed for several VMs in a row, the last time not long ago."""
+    return frozenset(
+        host
+        for host, failed in failures.items()
+        if len({name for name, _attempt in failed}) >= SEVERAL and now - _when(failed[-1][1]) < A_WHILE
+    )
+
+
+def _when(attempt: Attempt) -> float:
+    return attempt.ended_at or attempt.started
+
+
+def warnings(record: NodeRecord) -> list[str]:
+    """What the result says of them."""
+    texts = []
+    for host, failed in sorted(failed_targets(record).items()):
+        names, last = list(dict.fromkeys(name for name, _attempt in failed)), failed[-1][1]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        then = f"It is left alone for {A_WHILE:.0f} s" if len(names) >= SEVERAL else "Other hosts are preferred to it"
+        text = f"{host} failed as a target of {', '.join(names[:3])}{more}: {last.reason}: {last.message.rstrip('.')}."
+        texts.append(f"{text} {then} in this drain while another can take the VM. See what is wrong with it.")
+    return texts
