@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode, service
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS, VMS
 from kubesim.reading import DISKS, add_budget, clean, evictions, row
 
@@ -270,3 +271,25 @@ def test_a_plan_tells_what_only_the_server_knows(sim, operator) -> None:
     assert [f["reason"] for f in found["findings"]] == ["Forbidden"]
     assert "create pods/eviction" in found["findings"][0]["message"]
     assert clean(sim) and sim.node_of("well") == "n1"
+
+
+def test_an_owner_that_moves_its_vm_as_it_was_asked_is_no_second_loop(sim, operator) -> None:
+    """Cluster API's provider makes the migration or another VM; a drain names it, and since when it waits."""
+    sim.add_vm("vm", "n1", strategy="External", labels={"cluster.x-k8s.io/cluster-name": "c1"}, migrate_seconds="20")
+    request = operator.request(Intent.DRAINED, "r", 1.0)
+    vm = row(service.run_slice(request), "vm")
+    assert (vm["verdict"], vm["reason"]) == ("pending", "ExternalOwner"), vm
+    assert "Cluster API, cluster c1" in vm["message"] and "has 300 s" in vm["message"]
+    meta = {"name": "owners", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "vm"}}
+    sim.add(VMIMS.plural, {"metadata": meta, "spec": {"vmiName": "vm"}})
+    sim.until(lambda: sim.world.store.find(VMIMS, "default", "owners")["status"].get("phase") == "Running")
+    vm = row(service.run_slice(replace(request, begun=True)), "vm")
+    assert (vm["phase"], vm["reason"]) == ("Running", ""), vm
+    while (found := service.run_slice(replace(request, begun=True)))["ended"] != "final":
+        pass
+    assert (found["phase"], row(found, "vm")["verdict"], row(found, "vm")["reason"]) == ("Drained", "moved", "")
+
+
+def test_check_mode_does_not_say_that_an_owner_was_too_late(sim, operator) -> None:
+    sim.add_vm("vm", "n1", strategy="External")
+    assert row(check_mode.plan(operator.request(Intent.DRAINED, "r", 1.0), {}), "vm")["reason"] == "ExternalOwner"

@@ -131,20 +131,27 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if external and not step.late() and hooks.waits_for_hook(step, entry):
         return
     limit = step.policy.external_timeout if external else step.policy.unknown_timeout
-    finding = (
-        Finding(Reason.ExternalOwnerTimedOut)
-        if external
-        else (choice.findings[0] if choice.findings else Finding(Reason.MigratableNotKnown))
-    )
+    finding = choice.findings[0] if choice.findings else Finding(Reason.MigratableNotKnown)
+    if external:
+        finding = Finding(Reason.ExternalOwner, _asked_owner(vm, limit))
     entry.ending = Ending.NONE.value
     entry.note(finding)
     if entry.waiting_since is None:
         entry.waiting_since = step.obs.now
     if step.obs.now - entry.waiting_since > limit or step.late():
-        entry.end(Ending.BLOCKED, vm.node, finding, keep_waiting=True)
+        late = Finding(Reason.ExternalOwnerTimedOut, _not_moved(vm)) if external else finding
+        entry.end(Ending.BLOCKED, vm.node, late, keep_waiting=True)
         step.unmark(vm)
     elif external and not vm.marked:
         step.attempt(Do.MARK, vm.uuid)
+
+
+def _asked_owner(vm: VM, limit: float) -> str:
+    return f"Its owner{vm.owner and f' ({vm.owner})'} was asked to move it, and has {limit:.0f} s for that."
+
+
+def _not_moved(vm: VM) -> str:
+    return f"Its owner ({vm.owner}) did not move it within external_timeout." if vm.owner else ""
 
 
 def start_migrations(step: Step) -> None:

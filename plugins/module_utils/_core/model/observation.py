@@ -143,6 +143,7 @@ class VM:
     marks and all else that only its definition tells, nothing is said then; but for the autostart
     of one that is off.
     `document`: what rules see (JSON-like).
+    `owner`: who moves it where its strategy is External, for people; empty: not known.
     `cpu_milli`: what it requests, where CPU is counted.
     `constraints`: what it requires of its node.
     `resident_mib`: what it uses of its memory; 0: not known.
@@ -164,6 +165,7 @@ class VM:
     declared_strategy: str | None = None
     group: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
     persistent: bool = True
     autostart: bool = False
     managed_save: bool = False

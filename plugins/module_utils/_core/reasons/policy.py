@@ -142,7 +142,7 @@ ROWS: dict[Reason, Row] = {
     Reason.ExternalOwner: Row(
         "The VM's owner moves it (External): the drain waits for the owner, then blocks.",
         "Inform the owner before the drain, or raise external_timeout.",
-        preflight=Preflight(BOTH, "the effective eviction strategy", severity=Severity.WARNING, only=True),
+        preflight=Preflight(BOTH, "the effective eviction strategy", severity=Severity.WARNING),
     ),
     Reason.StaysOff: Row(
         "The drain stops this VM, and nothing starts it again before the node is restored.",

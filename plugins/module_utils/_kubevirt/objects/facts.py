@@ -97,6 +97,15 @@ def maker(vmi: Obj) -> str:
     return ""
 
 
+def looked_after_by(vmi: Obj) -> str:
+    """Who moves it if its strategy is External, as its labels tell, else by what owns it; may be empty."""
+    found = labels(vmi)
+    cluster, manager = found.get("cluster.x-k8s.io/cluster-name"), found.get("app.kubernetes.io/managed-by")
+    if cluster:
+        return f"Cluster API, cluster {cluster}"
+    return manager or maker(vmi)
+
+
 def identity(vmi: Obj) -> str:
     """What stays when a VM is started anew: the VM's UID; of a bare instance its own."""
     vm = owner(vmi)

@@ -59,8 +59,8 @@ def is_ours(migration: Obj, node: str, runs: Sequence[str], asked: bool) -> bool
 def two_loops(vmi: Obj, migration: Obj) -> Finding | None:
     """It is marked for evacuation, and the migration under way is not that evacuation's."""
     mark, notes = facts.mark(vmi), facts.annotations(migration)
-    if not mark or names.EVACUATION in notes:
-        return None
+    if not mark or names.EVACUATION in notes or vmi["spec"].get("evictionStrategy") == "External":
+        return None  # the mark asks the owner of an External one to make one
     mover, who = asked_by(vmi, migration), _marked_by(vmi, mark)
     text = f"{migration['metadata']['name']} of {mover} moves it, and {who} asks to move it too."
     return Finding(Reason.TwoLoops, text)
@@ -90,6 +90,8 @@ def by_others(vmi: Obj, migration: Obj, asked: bool, ours: bool) -> Finding | No
         return None
     else:
         who = asked_by(None, migration) if names.REQUEST in notes else "someone"
+    if asked and vmi["spec"].get("evictionStrategy") == "External":
+        return None  # its owner moves it, as the mark asked for
     if asked:
         text = f"{who} asks to move it ({name}), and so does this run."
         return Finding(Reason.TwoLoops, text[0].upper() + text[1:])

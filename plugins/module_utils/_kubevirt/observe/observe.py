@@ -283,6 +283,7 @@ class Observer:
             memory_mib=facts.memory_mib(vmi),
             declared_strategy=strategy or (cluster.default_strategy if cluster else None),
             labels=facts.labels(vmi),
+            owner=facts.looked_after_by(vmi),
             persistent=known.kept,
             marked=marked and known.asked,
             method=facts.method(vmi),

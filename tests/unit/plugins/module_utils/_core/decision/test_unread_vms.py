@@ -162,7 +162,7 @@ def test_an_owner_who_was_asked_has_the_time_that_was_promised() -> None:
     node.step(unread(), policy=policy)
     assert node.phase is NodePhase.DRAINING
     node.step(web(marked=True), policy=policy)
-    assert (node.entry.reason, node.entry.waiting_since) == (Reason.ExternalOwnerTimedOut.value, 1.0)
+    assert (node.entry.reason, node.entry.waiting_since) == (Reason.ExternalOwner.value, 1.0)
     node.now = 301.5
     node.step(web(marked=True), policy=policy)
     assert node.phase is NodePhase.BLOCKED
