@@ -101,7 +101,7 @@ class Step:
 
     def look_at_failures(self) -> None:
         """Once more when the ends of attempts were read: see `pick`."""
-        self.failures = failed_targets(self.record)
+        self.failures = failed_targets(self.record, self.obs.outcomes)
         self._left_alone = left_alone(self.failures, self.obs.now)
 
     def pick(self, vm: VM, cold: bool = False) -> str | None:

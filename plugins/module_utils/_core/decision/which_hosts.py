@@ -107,7 +107,7 @@ def _is_plain(obs: Observation, decision: Decision, record: NodeRecord, uuid: st
 def _places_are_given(obs: Observation, decision: Decision, record: NodeRecord, policy: Policy) -> bool:
     """Has each free place its VM, on a host that no other one could be better than?"""
     starts = {action.vm: action.target for action in decision.actions if action.do is Do.MIGRATE}
-    failed = failed_targets(record)
+    failed = failed_targets(record, obs.outcomes)
     for uuid, target in starts.items():
         if target in failed:
             return False  # another is preferred, and may be one that was not read

@@ -11,8 +11,10 @@ for several VMs in a row is left alone for a while, as long as there is another 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ..reasons.reason import LASTING, OF_THE_VM, Reason
+from .observation import Outcome
 from .record import Attempt, NodeRecord
 
 # For what the target may be to blame. Not for a guest that writes too fast, an abort, a holder that died.
@@ -22,20 +24,22 @@ BLAMED = (
 SEVERAL = 2  # VMs
 A_WHILE = 300.0  # seconds after the last of them
 
+Outcomes = Mapping["tuple[str, int]", Outcome]
+NONE_READ: Outcomes = {}
 Failures = Mapping[str, "list[tuple[str, Attempt]]"]  # host -> (the VM's name, its attempt), the oldest first
 
 
-def failed_targets(record: NodeRecord) -> Failures:
+def failed_targets(record: NodeRecord, outcomes: Outcomes = NONE_READ) -> Failures:
     """Those that failed in this run, each with what came after the last VM that it took.
 
-    A request that was refused says why before its end is read.
+    An attempt that is over counts before the record has its end, by its outcome or by the refusal of its request:
+    another VM may be given its place by then.
     """
-    mine = [
-        (entry.name, attempt)
-        for entry in record.vms.values()
-        for attempt in entry.attempts
-        if attempt.run_id == record.run_id and attempt.target
-    ]
+    mine = []
+    for entry in record.vms.values():
+        for attempt in entry.attempts:
+            if attempt.run_id == record.run_id and attempt.target:
+                mine.append((entry.name, _as_read(attempt, outcomes.get((entry.uuid, attempt.number)))))
     found: dict[str, list[tuple[str, Attempt]]] = {}
     for name, attempt in sorted(mine, key=lambda one: _when(one[1])):
         if attempt.ok:
@@ -43,6 +47,12 @@ def failed_targets(record: NodeRecord) -> Failures:
         elif attempt.finding is not None and attempt.finding.reason in BLAMED:
             found.setdefault(attempt.target, []).append((name, attempt))
     return found
+
+
+def _as_read(attempt: Attempt, outcome: Outcome | None) -> Attempt:
+    if attempt.ended or outcome is None or outcome.finding is None:
+        return attempt
+    return replace(attempt, reason=outcome.finding.reason.value, message=outcome.finding.message)
 
 
 def left_alone(failures: Failures, now: float) -> frozenset[str]:

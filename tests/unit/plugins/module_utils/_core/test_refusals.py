@@ -41,7 +41,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     two,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, fleet, vm
-from fleetsim.machines import Move
+from fleetsim.machines import Fate, Move
 from fleetsim.platform import ModelPlatform
 
 FULL = Finding(Reason.MigrationFailed, "migrate: the holder does not start: disk full")
@@ -296,13 +296,19 @@ def test_after_a_failure_another_target_is_taken() -> None:
     assert [(a.target, a.ok) for a in outcome.record.vms["u1"].attempts] == [("b", False), ("c", True)]
 
 
-def test_what_failed_for_one_vm_is_not_tried_by_the_next() -> None:
+@pytest.mark.parametrize("way", ["the request is refused", "the migration fails"])
+def test_what_failed_for_one_vm_is_not_tried_by_the_next(way: str) -> None:
     policy = replace(POLICY, limits=Limits(outbound=1))
-    outcome, _asked, _seconds = drain(_three(vm(1, "a"), vm(2, "a")), fails=_to("b", NOWHERE), policy=policy)
+    made, fails = _three(vm(1, "a"), vm(2, "a")), None
+    if way == "the request is refused":
+        fails = _to("b", NOWHERE)
+    else:
+        made.fate = lambda _vm, _attempt: Fate(refused_by=frozenset({"b"}), refusal=Reason.MigrationFailed)
+    outcome, _asked, _seconds = drain(made, fails=fails, policy=policy)
     tried = [a.target for entry in outcome.record.vms.values() for a in entry.attempts]
     assert sorted(tried) == ["b", "c", "c"]
     (text,) = warnings(outcome.record)
-    assert text.startswith("b failed as a target of ") and "198.51.100.1" in text
+    assert text.startswith("b failed as a target of vm1: MigrationFailed: ")
 
 
 def test_blocked_when_all_targets_have_failed() -> None:
