@@ -17,6 +17,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._host import carry_out
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import in_roll
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import Unanswered
 
 _SPEC: dict[str, Any] = {
     "state": {
@@ -110,6 +111,9 @@ class ActionModule(ActionBase):
             action.position = in_roll(act.turn)
         try:
             found = dict(action.run(task_vars=self._vars))
+            silent = Unanswered(self._display.warning)  # what runs in slices asks again by itself
+            while act.turn is not None and kind == "preflight" and silent.again(found):
+                found = dict(action.run(task_vars=self._vars))
         except AnsibleConnectionFailure as exc:
             if act.turn is None:
                 raise

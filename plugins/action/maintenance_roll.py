@@ -32,6 +32,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import (
     waits,
 )
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import foresee
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import Unanswered
 
 # Options that only libvirt's module has, and those that both have.
 _LIBVIRT = ("node", "uri", "peers", "slots_on")
@@ -51,6 +52,8 @@ _TOLD = ("changed", "answer", "ended", "event", "stats")
 _REACH_FOR = {"noted": 60, "came_back": 60}
 # Seconds between two tries to reach a host that may be rebooting.
 _AGAIN = 5.0
+# The first that is asked of the cluster: an address that is wrong is told at once.
+_FIRST = ("begun", "planned", "read")
 
 
 class ActionModule(ActionBase):
@@ -90,6 +93,8 @@ class ActionModule(ActionBase):
 
         if args.get("state") == "planned":
             args |= self._plan(plan, args, call, vars_)
+        if args.get("state") not in _FIRST:
+            call = Unanswered(Display().warning).patient(call)
         name = waits() if args.get("state") == "admitted" else ""
         try:
             result = self._until_final(call, args, until, must_answer)

@@ -566,7 +566,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt impo
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import METRICS_SPEC
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.plan import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request, run_slice
 
 
@@ -619,7 +619,8 @@ def main() -> None:
         else:
             result = run_slice(request)
     except FAILURES as exc:
-        module.fail_json(msg=str(exc), error=type(exc).__name__)
+        cursor = getattr(exc, "cursor", "")  # for the slice that goes on
+        module.fail_json(msg=str(exc), error=type(exc).__name__, **({"cursor": cursor} if cursor else {}))
     if not module._diff:
         result.pop("diff", None)
     for text in result.pop("warnings", ()):

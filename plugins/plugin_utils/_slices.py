@@ -27,6 +27,7 @@ from ._progress import (
     unanswered,
     would_not,
 )
+from ._unanswered import Unanswered
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # A module call that fails for the connection is tried again after so many seconds: the work on
@@ -56,6 +57,7 @@ def run_slices(
     changed = False
     before: str | None = None
     waiting = False
+    unanswered_calls = Unanswered(display.warning)
     warnings: list[Any] = []  # of all slices, each one once
     while True:
         if os.getppid() != playbook:
@@ -63,13 +65,16 @@ def run_slices(
             # the record says how far it is.
             raise AnsibleActionFail("ansible-playbook ended; the same command goes on from here.")
         result = _reach(call, module_args, display)
+        if "cursor" in result:
+            module_args["cursor"] = result.pop("cursor")
+        # Not at the very first call: an address that is wrong is told at once.
+        if (position or module_args.get("begun")) and unanswered_calls.again(result):
+            continue
         warnings += [text for text in result.get("warnings") or () if text not in warnings]
         if warnings:
             result["warnings"] = warnings
         if result.get("failed") or result.get("unreachable") or result.get("skipped"):
             return {**result, "changed": changed or bool(result.get("changed"))}
-        if "cursor" in result:
-            module_args["cursor"] = result.pop("cursor")
         changed = changed or bool(result.get("changed"))
         result["changed"] = changed
         if "diff" in result:

@@ -20,6 +20,7 @@ from aiohttp import web
 
 from . import certs, templates, validation, words
 from .access import ADMIN_TOKEN, AUTHENTICATED, READ
+from .attaching import AttachDetachController
 from .budgets import BudgetController, QuotaController
 from .clock import Clock
 from .evacuation import EvacuationController
@@ -114,7 +115,7 @@ class Kubesim:
         self.server.access.rules[AUTHENTICATED] = READ
         for part in (VMController, ReplicaSetController, VMIController, EvacuationController, MigrationController):
             part(self.world)
-        for part in (NodeLifecycle, BudgetController, QuotaController, GarbageCollector):
+        for part in (NodeLifecycle, BudgetController, QuotaController, GarbageCollector, AttachDetachController):
             part(self.world)
         for agent in (Scheduler, NodeAgent, Handler):
             agent(self.world)
@@ -156,6 +157,16 @@ class Kubesim:
         return [transport for transport in found if transport is not None]
 
     # For the one who tests
+
+    def restart(self, away: float, blank: float = 1.0) -> None:
+        """The API server goes and comes; real seconds. What its controllers do goes on."""
+
+        def go() -> None:
+            self.api.faults.restart(away, blank)
+            for transport in self._transports:
+                transport.abort()
+
+        self.call(go)
 
     @property
     def api(self) -> Server:

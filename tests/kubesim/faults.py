@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -33,6 +34,8 @@ class Faults:
     latency: float = 0.0
     drop_watches: float | None = None
     planned: list[Fault] = field(default_factory=list)
+    away_until: float = 0.0  # real, monotonic: the server restarts
+    blank_until: float = 0.0  # it is there, and has not read yet who may do what
 
     def plan(
         self,
@@ -43,6 +46,19 @@ class Faults:
         text: str = "",
     ) -> None:
         self.planned.append(Fault(code, times, matches, retry_after, text))
+
+    def restart(self, away: float, blank: float = 1.0) -> None:
+        """As a real one that restarts: connections break, and then for a moment everything is denied."""
+        self.away_until = time.monotonic() + away
+        self.blank_until = self.away_until + blank
+
+    @property
+    def away(self) -> bool:
+        return time.monotonic() < self.away_until
+
+    @property
+    def blank(self) -> bool:
+        return not self.away and time.monotonic() < self.blank_until
 
     def check(self, method: str, path: str) -> None:
         """Raises ApiError when a fault was planned for this request."""

@@ -48,6 +48,7 @@ KINDS = (
     Kind("", "v1", "resourcequotas", "ResourceQuota"),
     Kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
     Kind("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False),
+    Kind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", namespaced=False),
     Kind("apps", "v1", "daemonsets", "DaemonSet"),
     Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
     Kind("coordination.k8s.io", "v1", "leases", "Lease"),
@@ -65,6 +66,7 @@ BY_PLURAL = {k.plural: k for k in KINDS}
 NODES, PODS, EVENTS = BY_PLURAL["nodes"], BY_PLURAL["pods"], BY_PLURAL["events"]
 CONFIG_MAPS, DAEMON_SETS = BY_PLURAL["configmaps"], BY_PLURAL["daemonsets"]
 NAMESPACES, CLAIMS = BY_PLURAL["namespaces"], BY_PLURAL["persistentvolumeclaims"]
+VOLUMES, ATTACHMENTS = BY_PLURAL["persistentvolumes"], BY_PLURAL["volumeattachments"]
 QUOTAS, PDBS = BY_PLURAL["resourcequotas"], BY_PLURAL["poddisruptionbudgets"]
 CLUSTER_ROLES = BY_PLURAL["clusterroles"]
 CLUSTER_ROLE_BINDINGS = BY_PLURAL["clusterrolebindings"]

@@ -63,7 +63,7 @@ def launcher(world: World, vmi: Obj, migration: Obj | None = None) -> Obj:
             ],
         },
         "spec": {
-            "volumes": [{"name": "private", "emptyDir": {}}],
+            "volumes": [{"name": "private", "emptyDir": {}}, *_volumes(vmi)],
             "containers": [{"name": "compute", "image": "virt-launcher", "resources": _wants(vmi)}],
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": grace,
@@ -79,6 +79,17 @@ def launcher(world: World, vmi: Obj, migration: Obj | None = None) -> Obj:
         raise status(403, text, "Forbidden")
     _within_quota(world, pod)
     return world.store.create(PODS, pod)
+
+
+def _volumes(vmi: Obj) -> list[Obj]:
+    """The claims of its disks; that of a DataVolume has its name."""
+    found = []
+    for volume in vmi["spec"].get("volumes") or []:
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        claim = claim or (volume.get("dataVolume") or {}).get("name")
+        if claim:
+            found.append({"name": volume["name"], "persistentVolumeClaim": {"claimName": claim}})
+    return found
 
 
 def _wants(vmi: Obj) -> Obj:

@@ -63,6 +63,7 @@ class Server:
         self.world = world
         self.access = Access(world)
         self.faults = Faults()
+        self.access.blank = lambda: self.faults.blank
         self.metrics = metrics.Metrics(world)
         self.streams_lists = True  # the feature gate WatchList: on but in 1.33, from 1.32
         self.log: list[Call] = []
@@ -81,6 +82,9 @@ class Server:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         began = time.monotonic()
         _WARNINGS.set([])
+        if self.faults.away and request.transport is not None:
+            request.transport.abort()
+            return web.Response(status=503)
         if self.faults.latency:
             await asyncio.sleep(self.faults.latency)
         try:

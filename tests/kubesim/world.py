@@ -43,6 +43,7 @@ class World:
         self.heartbeat = 10.0
         self.pace = 1.0  # node agents need so many times as long for all that they do
         self.virt_api_down = False
+        self.detach_seconds = 2.0  # from the end of a pod until its volume is detached
         self.pods_refused: dict[str, str] = {}  # namespace -> why no launcher is made there: PodSecurity, a LimitRange
         self.paused: set[str] = set()  # controllers that do nothing
         self._pending: dict[Hashable, Callable[[], None]] = {}

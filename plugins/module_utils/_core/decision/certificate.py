@@ -91,6 +91,7 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
     found += [f"{r.vm} from {r.owner} is coming" for r in obs.inbound if r.target == record.node]
     found += [f"{c.vm} still holds a reservation on {c.target}" for c in obs.claims.values()]
     found += [_held(obs, uuid, record) for uuid in sorted(obs.held)]
+    found += volumes_that_stay(obs)
     here = {vm.uuid: vm for vm in obs.vms.values() if vm.node == record.node}
     found += [f"{uuid} is not in the record" for uuid in sorted(set(here) - set(record.vms))]
     for uuid, entry in record.vms.items():
@@ -112,6 +113,11 @@ def _held(obs: Observation, uuid: str, record: NodeRecord) -> str:
     if uuid in obs.held_by:
         return f"{name} has left, and its {obs.held_by[uuid]} has not ended"
     return f"a migration of {name} is being carried out"
+
+
+def volumes_that_stay(obs: Observation) -> list[str]:
+    """Those of `problems` that are a volume of a pod that has left."""
+    return [f"{volume} is still attached" for volume in obs.attached]
 
 
 def pods_that_stay(obs: Observation, record: NodeRecord) -> list[str]:

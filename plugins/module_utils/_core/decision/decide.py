@@ -19,7 +19,7 @@ from ..model.record import Ending, Intent, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Reason
 from . import elsewhere, here, hooks, migrations, restore, stops
 from .actions import Decision, Do, NodePhase
-from .certificate import moving_on, not_cordoned, pods_that_stay, problems
+from .certificate import moving_on, not_cordoned, pods_that_stay, problems, volumes_that_stay
 from .placement import Placement
 from .reconcile import JobStage, Recorded, Situation, judge, most_significant
 from .step import Step
@@ -153,6 +153,16 @@ def _wait_for_others(step: Step, text: str, reason: Reason = Reason.NodeUnreadab
     step.record.waiting_since = None
     step.decision.node_findings[step.record.node] = (Finding(reason, text),)
     return NodePhase.BLOCKED if step.late() else NodePhase.DRAINING
+
+
+def _wait_for_volumes(step: Step, text: str) -> NodePhase:
+    """By a clock of its own: what the node waited for before says nothing of them."""
+    record = step.record
+    if record.detaching_since is None:
+        record.detaching_since = step.obs.now
+    step.decision.node_findings[record.node] = (Finding(Reason.VolumeStillAttached, text),)
+    long = step.obs.now - record.detaching_since > step.policy.pending_timeout
+    return NodePhase.BLOCKED if long or step.late() else NodePhase.DRAINING
 
 
 def _unreadable_vm(step: Step, vms: list[VM], phase: NodePhase) -> NodePhase | None:
@@ -348,15 +358,22 @@ def _phase(step: Step) -> NodePhase:
     if not obs.full:
         what = obs.nodes[record.node].message or "a host"
         return _wait_for_node(step, f"not read: {what}", Reason.PeerUnreachable)
-    if left and left == moving_on(obs, record):
-        return _wait_for_others(step, "; ".join(left))
     if left:
-        pods = left == pods_that_stay(obs, record)
-        reason = Reason.PodStillTerminating if pods else Reason.NodeUnreadable
-        phase = _wait_for_node(step, "; ".join(left), reason)
-        if phase is NodePhase.DRAINING and step.cordons and left == [not_cordoned(record.node)]:
-            del step.decision.node_findings[record.node]  # it is cordoned in this step
-        return phase
+        return _not_empty(step, left)
     record.waiting_since = None
     step.decision.read_again = True
     return NodePhase.EMPTY
+
+
+def _not_empty(step: Step, left: list[str]) -> NodePhase:
+    """All VMs are accounted for, and this still speaks against "drained"."""
+    record, text = step.record, "; ".join(left)
+    if left == moving_on(step.obs, record):
+        return _wait_for_others(step, text)
+    if left == volumes_that_stay(step.obs):
+        return _wait_for_volumes(step, text)
+    pods = left == pods_that_stay(step.obs, record)
+    phase = _wait_for_node(step, text, Reason.PodStillTerminating if pods else Reason.NodeUnreadable)
+    if phase is NodePhase.DRAINING and step.cordons and left == [not_cordoned(record.node)]:
+        del step.decision.node_findings[record.node]  # it is cordoned in this step
+    return phase

@@ -328,6 +328,7 @@ class Observation:
     the draining nodes. `inbound`: reservations on the draining nodes by others.
     `held`: UUIDs whose holder is alive. `held_for`: run and number of the attempt, for those that
     it began itself. `held_by`: the pod, of those that have left and whose pod is still here.
+    `attached`: volumes of pods that have left, which are still attached to the draining node, in words.
     `silent`: why no holder was heard that is there. `full`: what answers was
     read whole; a node that does not answer is not reachable (see `unread`).
     `stop_errors`: why the last save or request to stop came to nothing, by UUID. `unsent`: asked
@@ -348,6 +349,7 @@ class Observation:
     held: frozenset[str] = frozenset()
     held_for: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     held_by: Mapping[str, str] = field(default_factory=dict)
+    attached: tuple[str, ...] = ()
     silent: str = ""
     stop_errors: dict[str, Finding] = field(default_factory=dict)
     unsent: frozenset[str] = frozenset()

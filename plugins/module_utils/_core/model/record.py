@@ -228,6 +228,7 @@ class NodeRecord:
     only: str = ""  # UUID: this VM alone is asked for
     to: str = ""  # with `only`: the target asked for
     waiting_since: float | None = None  # something about the node must be read or must go away
+    detaching_since: float | None = None  # nothing but volumes is left
     act_reason: str = ""  # why the last act on the node itself was refused
     act_message: str = ""
     provides: list[str] = field(default_factory=list)  # pools and networks that were active when it began

@@ -115,6 +115,11 @@ ROWS: dict[Reason, Row] = {
         "Wait for its grace period; then check its finalizers and the kubelet.",
         preflight=Preflight(KUBEVIRT, "the pod's deletionTimestamp", about=About.POD, severity=Severity.WARNING),
     ),
+    Reason.VolumeStillAttached: Row(
+        "Its pods have left the node, and a volume of theirs is still attached to it.",
+        "Wait for the attach-detach controller; then look at the VolumeAttachment and the CSI driver. A node that is "
+        "powered off now keeps the volume from its new pod for six minutes.",
+    ),
     Reason.LastReadyReplica: Row(
         "The VMs or the API need this pod, and no other replica is Ready elsewhere.",
         "Scale its controller up, or restore the other replica; then run again.",

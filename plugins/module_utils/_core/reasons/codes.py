@@ -120,6 +120,7 @@ class Reason(str, Enum):
     PodHasLocalData = "PodHasLocalData"
     PodOfDaemonSet = "PodOfDaemonSet"
     PodStillTerminating = "PodStillTerminating"
+    VolumeStillAttached = "VolumeStillAttached"
     LastReadyReplica = "LastReadyReplica"
     EvacuationNotStarted = "EvacuationNotStarted"
     TargetPodNotReady = "TargetPodNotReady"

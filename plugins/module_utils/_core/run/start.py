@@ -119,7 +119,7 @@ def begin(
     if fresh or record.run_id != run_id or not record.runs or record.boot_id != boot_id:
         record.started, record.boot_id = now, boot_id
         record.started_wall = record.started_wall or wall
-        record.waiting_since = None
+        record.waiting_since = record.detaching_since = None
         record.note(None)
         again = record.intent == intent == Intent.ACTIVE.value
         for entry in record.vms.values():

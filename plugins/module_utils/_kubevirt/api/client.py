@@ -25,7 +25,7 @@ except ImportError:  # said by auth.configuration
     urllib3 = None  # type: ignore[assignment]
 
 from . import auth as authentication
-from .errors import AccessDenied, KubeError
+from .errors import AccessDenied, KubeError, NoAnswer
 
 Obj = dict[str, Any]
 MERGE = "application/merge-patch+json"
@@ -34,6 +34,12 @@ PAGE = 500
 TRIES = 6
 _LONGEST = 30.0  # seconds that one request waits at most to be asked again
 _BUSY = frozenset({429, 500, 502, 503, 504})
+_AWAY = frozenset({0, 502, 503, 504})
+# Seconds for which a server is asked again that does not answer, whatever it is asked, before that is told; and for
+# which one that denies everything may just have started: it does before it has read who may do what.
+_SILENT_FOR = 6.0
+_ALL = ("", False)
+_DENIES_FOR = 4.0
 _PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._:-]*)+")  # names as Kubernetes has them
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
 
@@ -55,6 +61,9 @@ class Client:
         self.requests = 0
         self.later: dict[str, list[Any]] = {}  # see requests.eviction: who is not to be asked yet
         self.streams_lists = True  # until a server says that it does not
+        self._silent: dict[tuple[str, bool], float] = {}  # part of the API, writes? -> since when it does not answer
+        self._granted: float | None = None  # since when it answers this account, without a break
+        self._denied: set[str] = set()  # what it denied, and was believed
         self.before_write: Callable[[], None] = lambda: None  # each time; it raises to stop it
 
     def _connect(self) -> Any:
@@ -90,26 +99,54 @@ class Client:
         """The answer, an empty dict where it has no JSON body.
 
         Tries again, with back-off, where the server is busy or does not answer, unless
-        `retry` is False. Raises AccessDenied for 401 and 403, KubeError else, and what
+        `retry` is False. Raises AccessDenied for 401 and 403, NoAnswer, KubeError else, and what
         `before_write` raises.
         """
-        pause = 0.2
-        for attempt in range(TRIES):
+        pause, attempt, denied = 0.2, 0, None
+        part = (path.split("/")[2], method != "GET")  # virt-api may be away, and the rest there
+        while True:
             if method != "GET":
                 self.before_write()
             try:
-                return self._once(method, path, body, query, content_type, accept)
-            except AccessDenied:
-                raise
-            except KubeError as exc:
-                last = attempt == TRIES - 1
-                wait = exc.retry_after or pause  # the server says it, or we
-                busy = exc.code in _BUSY or exc.code == 0
-                if not retry or last or not busy or wait > _LONGEST:
+                found = self._once(method, path, body, query, content_type, accept)
+            except AccessDenied as exc:
+                denied = denied or self._clock()
+                if self._believes(exc, denied):
                     raise
-                self._sleep(wait)
-                pause = min(pause * 2, 5.0)
-        raise AssertionError("not reached")
+                wait = pause
+            except KubeError as exc:
+                attempt += 1
+                wait = exc.retry_after or pause  # the server says it, or we
+                if not retry or exc.code not in _BUSY | _AWAY or wait > _LONGEST:
+                    raise
+                if attempt == TRIES or self._is_silent(part if exc.code else _ALL):
+                    raise self._no_answer(exc) from exc
+            else:
+                for known in (part, _ALL):
+                    self._silent.pop(known, None)
+                self._granted = self._granted or self._clock()
+                return found
+            self._sleep(wait)
+            pause = min(pause * 2, 5.0)
+
+    def _is_silent(self, part: tuple[str, bool]) -> bool:
+        """For so long that the next request is not waited for as well: all of a slice's would be a long time."""
+        return self._clock() - self._silent.setdefault(part, self._clock()) >= _SILENT_FOR
+
+    @staticmethod
+    def _no_answer(exc: KubeError) -> KubeError:
+        if exc.code not in _AWAY or isinstance(exc, NoAnswer):
+            return exc
+        return NoAnswer(exc.code, exc.message, exc.asked, exc.body, exc.retry_after)
+
+    def _believes(self, exc: AccessDenied, since: float) -> bool:
+        """`since`: when this request was denied first. One that has answered for a while knows who may do what."""
+        now = self._clock()
+        stood = self._granted is not None and now - self._granted >= _DENIES_FOR
+        if not stood and now - since < _DENIES_FOR and str(exc) not in self._denied:
+            return False
+        self._denied.add(str(exc))
+        return True
 
     def _once(
         self, method: str, path: str, body: Any, query: Mapping[str, Any] | None, content_type: str, accept: str
@@ -118,7 +155,7 @@ class Client:
         try:
             raw = response.read()
         except urllib3.exceptions.HTTPError as exc:
-            raise KubeError(0, str(exc), f"{method} {path}") from exc
+            raise self._broken(str(exc), f"{method} {path}") from exc
         finally:
             response.release_conn()
         if response.status >= 300:
@@ -164,9 +201,14 @@ class Client:
             )
         except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as exc:
             text = f"{exc}. Is {self.server} up, and the right address? {authentication.comes_from(self._auth)}"
-            raise KubeError(0, text, f"{method} {path}") from exc
+            raise self._broken(text, f"{method} {path}") from exc
         except urllib3.exceptions.HTTPError as exc:
-            raise KubeError(0, str(exc), f"{method} {path}") from exc
+            raise self._broken(str(exc), f"{method} {path}") from exc
+
+    def _broken(self, text: str, asked: str) -> NoAnswer:
+        """Whoever answers next may have started since."""
+        self._granted = None
+        return NoAnswer(0, text, asked)
 
     # What is asked often
 
@@ -216,6 +258,25 @@ class Client:
                 return items, str(meta.get("resourceVersion", ""))
             query["continue"] = meta["continue"]
 
+    def _open_watch(self, path: str, query: Mapping[str, Any], timeout: float) -> Any:
+        """Raises as `request`, but for a server that is busy: who watches asks again."""
+        denied, pause = None, 0.2
+        while True:
+            response = self._send("GET", path, None, query, "", "application/json", timeout)
+            if response.status < 300:
+                return response
+            try:
+                error = _error("GET", path, query, response.status, response.headers, response.read())
+            except (urllib3.exceptions.HTTPError, OSError) as exc:
+                raise self._broken(str(exc), f"watch {path}") from exc
+            finally:
+                response.close()
+            denied = denied or self._clock()
+            if not isinstance(error, AccessDenied) or self._believes(error, denied):
+                raise error
+            self._sleep(pause)
+            pause = min(pause * 2, 1.0)
+
     def watch(self, path: str, version: str, seconds: int, labels: str = "", fields: str = "") -> Iterator[Obj]:
         """Events since `version`, up to `seconds`. Raises KubeError (410: list again).
 
@@ -233,11 +294,8 @@ class Client:
             query["labelSelector"] = labels
         if fields:
             query["fieldSelector"] = fields
-        response = self._send("GET", path, None, query, "", "application/json", float(seconds + 10))
+        response = self._open_watch(path, query, float(seconds + 10))
         try:
-            if response.status >= 300:
-                headers, raw = response.headers, response.read()
-                raise _error("GET", path, query, response.status, headers, raw)
             for line in _lines(response):
                 event = json.loads(line)
                 if event["type"] == "ERROR":
@@ -246,7 +304,7 @@ class Client:
                     raise KubeError(int(reported.get("code", 500)), text, f"watch {path}")
                 yield event
         except (urllib3.exceptions.HTTPError, ValueError, OSError) as exc:
-            raise KubeError(0, str(exc), f"watch {path}") from exc
+            raise self._broken(str(exc), f"watch {path}") from exc
         finally:
             response.close()
 

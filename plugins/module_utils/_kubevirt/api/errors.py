@@ -60,6 +60,15 @@ class KubeError(Exception):
         return [f"{c.get('reason', '')}: {c.get('message', '')}" for c in found]
 
 
+class NoAnswer(KubeError):
+    """Nobody answers, or somebody who says that the API is not ready: it may be back in a minute.
+
+    `cursor`: for the slice that goes on, of one that was ended by this.
+    """
+
+    cursor = ""
+
+
 class AccessDenied(KubeError):
     """The account is not accepted or lacks a right: verb and resource are named (401, 403)."""
 

@@ -28,6 +28,7 @@ from ..records import lease_notes
 from ..records.node_record import Instance
 from ..waiting.read import WaitReader
 from . import deletion
+from .attachments import Attachments
 from .control_node import ControlNode
 from .departed import ANYWHERE, DepartedVMs
 
@@ -74,6 +75,7 @@ class Observer:
         self.evicted: dict[str, float] = {}  # uuid -> when we asked, this slice's clock
         self.withdrawn: dict[str, float] = {}  # uuid -> when we took the request back
         self.waits = WaitReader(client)
+        self._attachments = Attachments(client, node)
         # Marked by us and without a migration: since when (this slice's clock).
         self.gaps: dict[str, float] = {}
 
@@ -127,6 +129,8 @@ class Observer:
             elif uuid not in vmis:
                 obs.inbound.append(self._arrival(uuid, pod))
         obs.held, obs.held_by = frozenset(held), pods_of
+        if not any(not facts.final(vmi) for vmi in vmis.values()):
+            obs.attached = self._attachments.left(node, self.watches.need_pods())
         for uuid, entry in entries.items():
             self._departed.add_outcome(obs, uuid, entry, vmis.get(uuid))
         return obs

@@ -62,6 +62,7 @@ RIGHTS: tuple[Right, ...] = (
     *_all(_KV, "kubevirts", "list", "to read KubeVirt's limits and version"),
     *_all(_KV, "virtualmachineinstances", "list watch", "to see the VMs of the node"),
     *_all(_KV, "virtualmachineinstancemigrations", "list watch", "to follow migrations"),
+    *_all("storage.k8s.io", "volumeattachments", "list", "to see which volumes are still attached to the node"),
     Right("", "pods/eviction", "create", "to ask VMs to leave"),
     Right("", "pods", "deletecollection", "to remove launcher pods that have ended"),
     Right("", "events", "create", "to write on a VM who requested its migration"),

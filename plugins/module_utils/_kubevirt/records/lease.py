@@ -78,6 +78,10 @@ class Lock:
         self._keeping = False
         self._stale = ""  # a version of it that is known to be an old one
 
+    @property
+    def holder(self) -> str:
+        return self._holder
+
     def renew(self, lease: dict[str, Any]) -> bool:
         """Take over the Lease that an earlier slice of this run has left to us.
 
@@ -158,10 +162,17 @@ class Lock:
             if not self._update({**self._held, "metadata": meta}, True, retry=False):
                 self._stale = version
 
-    def take(self, patience: float, read: Callable[[], T], before: tuple[str, float] = ("", 0.0)) -> T:
+    def take(
+        self,
+        patience: float,
+        read: Callable[[], T],
+        before: tuple[str, float] = ("", 0.0),
+        left: frozenset[str] = frozenset(),
+    ) -> T:
         """What `read` gave, which nobody of ours has changed since.
 
-        `before`: a version of it, and the seconds for which it was seen not to change already.
+        `before`: a version of it, and the seconds for which it was seen not to change already. `left`: holders that
+        are slices of this run, and have ended.
 
         It is called between looking at the Lease and taking it: who gets it as he saw it knows
         that no one worked in between. Raises LockHeld after `patience` seconds, KubeError, and
@@ -183,7 +194,7 @@ class Lock:
             holder = spec.get("holderIdentity") or ""
             first = self._first(lease, unchanged)
             expired = unchanged > float(spec.get("leaseDurationSeconds") or 0)
-            if not holder or holder == self._holder or expired:
+            if not holder or holder == self._holder or holder in left or expired:
                 found = read()
                 if first and self._update(lease, True):
                     return found

@@ -21,6 +21,8 @@ from ..objects import facts, names
 
 Obj = dict[str, Any]
 _WAIT = "waits "
+_LEFT = "left "
+_REMEMBERED = 40  # slices that were ended, one after the other, by an API that did not answer
 
 
 @dataclass
@@ -55,7 +57,7 @@ def pack(cursor: Cursor) -> str:
 
 def unpack(text: str | None) -> Cursor | None:
     """None where there is none, or none that this version of ours can read."""
-    if not text or text.startswith(_WAIT):
+    if not text or text.startswith((_WAIT, _LEFT)):
         return None
     try:
         return Cursor(**json.loads(zlib.decompress(base64.b64decode(text))))
@@ -76,6 +78,20 @@ def unpack_wait(text: str | None) -> tuple[tuple[str, float], float]:
     return (str(version), float(unchanged)), float(waited)
 
 
+def pack_left(text: str | None, holder: str) -> str:
+    """Of a slice that was ended by an API that does not answer. `text`: its own cursor, `holder`: its name.
+
+    One of them may stand on the Lease, and is at work no more.
+    """
+    before = unpack(text)
+    known = [before.lease["spec"]["holderIdentity"]] if before is not None else [*unpack_left(text)]
+    return f"{_LEFT}{json.dumps([*known, holder][-_REMEMBERED:])}"
+
+
+def unpack_left(text: str | None) -> frozenset[str]:
+    return frozenset(json.loads(text[len(_LEFT) :])) if text and text.startswith(_LEFT) else frozenset()
+
+
 def needed_fields(node: Obj) -> Obj:
     """Of a Node what a slice looks at, but for the record."""
     meta, spec, status = node["metadata"], node.get("spec") or {}, facts.status(node)
@@ -88,5 +104,6 @@ def needed_fields(node: Obj) -> Obj:
         "status": {
             "conditions": [ready] if ready else [],
             "nodeInfo": {"bootID": (status.get("nodeInfo") or {}).get("bootID", "")},
+            "volumesAttached": status.get("volumesAttached") or [],
         },
     }

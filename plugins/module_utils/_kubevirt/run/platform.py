@@ -20,7 +20,7 @@ from ..._core.reasons.reason import Finding, Reason
 from ..api.cache import Cache
 from ..api.client import Client
 from ..api.cluster import Cluster
-from ..api.errors import KubeError, NodeUnknown
+from ..api.errors import AccessDenied, KubeError, NodeUnknown
 from ..api.metrics import Source
 from ..objects import facts, names
 from ..observe.migration_policies import MigrationPolicies, note_settings
@@ -41,6 +41,8 @@ _GAP = 2.0
 _NODE = 60.0
 # How old KubeVirt's limits may be when more is asked for on their strength: somebody may have lowered them.
 _LIMITS = 2.0
+# virt-api is tried so often after it did not answer.
+_IN_DOUBT = 5.0
 
 
 class KubeVirtPlatform:
@@ -70,6 +72,7 @@ class KubeVirtPlatform:
         self.records = Records(client, node)
         self.observer = Observer(client, node, self._instances, machines, controller_uuid, metrics)
         self._policies = MigrationPolicies(client)
+        self._virt_api: tuple[float, Finding | None] = (-1e9, None)  # when it was tried, and why it was in vain
         self._policy = policy or Policy()
         self._record: NodeRecord | None = None
         self._nudged = 0.0
@@ -271,7 +274,25 @@ class KubeVirtPlatform:
         """The server has said when it may be asked again: no attempt before that."""
         if action.do is not Do.MIGRATE:
             return None
-        return asked_to_wait(self.client, self.records.instances[action.vm].uid)
+        later = asked_to_wait(self.client, self.records.instances[action.vm].uid)
+        return later or self._virt_api_is_away(action)
+
+    def _virt_api_is_away(self, action: Action) -> Finding | None:
+        """An attempt failed for that: no other one is spent before it is back."""
+        entry = self._record.vms.get(action.vm) if self._record is not None else None
+        last = entry.last if entry is not None else None
+        if last is None or last.reason != Reason.WebhookUnavailable.value:
+            return None
+        tried, why = self._virt_api
+        if time.monotonic() - tried > _IN_DOUBT:
+            try:
+                self.client.request("GET", f"{names.SUBRESOURCES}/version", retry=False)
+                why = None
+            except KubeError as exc:
+                there = isinstance(exc, AccessDenied) or exc.code == 404
+                why = None if there else Finding(Reason.WebhookUnavailable, str(exc))
+            self._virt_api = (time.monotonic(), why)
+        return why
 
     def _room(self, wanted: int) -> int:
         """How many of so many migrations may be asked for now."""

@@ -26,7 +26,7 @@ from ..._core.run.engine import Engine, Slice, SliceEnd
 from ..._core.run.notice import notices
 from ..._core.run.start import check_owner, start
 from ..api.client import Client
-from ..api.errors import KubeError, LockHeld
+from ..api.errors import KubeError, LockHeld, NoAnswer
 from ..api.metrics import Source
 from ..objects import names
 from ..objects.nodes import closed_beside_cordon, cordoned
@@ -39,7 +39,7 @@ from ..records.roll import RollLease, system_clock
 from ..requests.signature import note_on_node
 from ..turns.other_drains import OtherDrains
 from ..turns.turns import Turns
-from .cursor import pack, pack_wait, unpack, unpack_wait
+from .cursor import pack, pack_left, pack_wait, unpack, unpack_left, unpack_wait
 from .platform import KubeVirtPlatform
 from .result import needs, nudges, vm_rows, warnings
 
@@ -141,7 +141,17 @@ def _release_kept(client: Client, request: Request) -> None:
 
 def _locked(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
     """The slice while nobody else of ours works on the node."""
-    client, lock = platform.client, _lock(platform.client, request)
+    lock = _lock(platform.client, request)
+    try:
+        return _with_lock(platform, request, lock)
+    except NoAnswer as exc:
+        if request.cursor is not None:
+            exc.cursor = pack_left(request.cursor, lock.holder)
+        raise
+
+
+def _with_lock(platform: KubeVirtPlatform, request: Request, lock: Lock) -> dict[str, Any]:
+    client = platform.client
     platform.lock, lock.annotate = (lock, lambda notes: platform.lease_annotations(notes, request.run_id))
     platform.turns = Turns(OtherDrains(client, lock, platform.observer.watches.wake, platform.now))
     client.before_write = lock.keep
@@ -162,7 +172,7 @@ def _locked(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
         longest = request.seconds + 25.0 - waited
         patience = longest if request.cursor is None else min(longest, _SAYS_AFTER)
         try:
-            old = lock.take(patience, platform.load, seen)
+            old = lock.take(patience, platform.load, seen, unpack_left(request.cursor))
         except LockHeld as exc:
             if patience >= longest:
                 raise

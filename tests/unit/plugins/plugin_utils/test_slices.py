@@ -13,6 +13,7 @@ from ansible.errors import AnsibleActionFail, AnsibleAuthenticationFailure, Ansi
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils import _slices
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import PAUSES, run_slices
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import LONGEST, Unanswered
 
 GOOD = {"drained": "Drained", "active": "Active"}
 
@@ -203,3 +204,29 @@ def test_what_keeps_it_from_beginning_is_told_once(monkeypatch: pytest.MonkeyPat
     assert [line[9:] for line in shown] == ["host-a  Restoring  It waits for a Lease.", "host-a is drained: no VMs"]
     assert [call.get("begun", False) for call in host.calls] == [False, False, False]
     assert [call.get("cursor") for call in host.calls] == [None, "c1", "c2"]
+
+
+AWAY = {"failed": True, "error": "NoAnswer", "msg": "GET /api/v1/nodes: no answer", "cursor": "left []"}
+
+
+def test_an_api_that_restarts_is_asked_again_and_it_is_said_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slice that was ended hands over who it was. What has begun goes on; what is asked first is told at once."""
+    warned: list[str] = []
+    monkeypatch.setattr(_slices.Display, "warning", lambda _self, text: warned.append(text))
+    host = Host(slice_of("Draining", "out_of_time"), {**AWAY}, {**AWAY}, slice_of("Drained"))
+    result = host.run()
+    assert (result["phase"], "failed" in result) == ("Drained", False)
+    assert [args.get("cursor") for args in host.calls] == [None, None, "left []", "left []"]
+    assert len(warned) == 1 and "The API does not answer" in warned[0] and "/api/v1/nodes" in warned[0]
+    assert Host({**AWAY}).run()["failed"] is True
+
+
+def test_an_api_that_stays_away_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_slices.Display, "warning", lambda _self, _text: None)
+    clock = iter(range(0, 10000, 20))
+    monkeypatch.setattr(
+        _slices, "Unanswered", lambda warn: Unanswered(warn, lambda: float(next(clock)), lambda _s: None)
+    )
+    host = Host(slice_of("Draining", "out_of_time"), *[{**AWAY} for _time in range(20)])
+    assert host.run()["failed"] is True
+    assert LONGEST / 20 <= len(host.calls) <= LONGEST / 20 + 4
