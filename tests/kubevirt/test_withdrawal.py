@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import migration_api
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules, rules_without
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim.kinds import NODES, VMIMS, VMIS
@@ -76,3 +77,24 @@ def test_what_the_descheduler_left_on_a_vm_is_not_taken_for_its_work(sim, operat
     assert [m["spec"]["priority"] for m in sim.all(VMIMS)] == ["system-maintenance"]
     assert operator.restore()["phase"] == "Active" and clean(sim)
     assert sim.node_of("vm") == "n1"  # it was ours, so it was withdrawn
+
+
+def test_what_kubevirt_makes_while_its_mark_is_taken_away_does_not_run(sim, operator, monkeypatch) -> None:
+    """As seen on a real data plane: the mark went, the migration of the same second stayed, a fourth of three."""
+    sim.add_vm("vm", "n1", migrate_seconds="2", migrate_result="fail")
+    cancel = migration_api.cancel_mark
+
+    def made_meanwhile(client, vmi) -> None:
+        sim.world.paused.add("evacuation")  # what it has begun, nothing stops
+        meta = {"name": "late", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "vm"}}
+        meta["annotations"] = {"kubevirt.io/evacuationMigration": "n1", "lab/migrate-seconds": "3000"}
+        sim.add(VMIMS.plural, {"metadata": meta, "spec": {"vmiName": "vm"}})
+        cancel(client, vmi)
+
+    monkeypatch.setattr(migration_api, "cancel_mark", made_meanwhile)
+    found = operator.drain(max_attempts=1)
+    assert (found["phase"], row(found, "vm")["reason"]) == ("Blocked", "AttemptsUsedUp")
+    late = sim.find(VMIMS, "late")
+    assert late is None or late["metadata"].get("deletionTimestamp"), late
+    sim.until(lambda: sim.world.store.find(VMIMS, "default", "late") is None)
+    assert sim.leftovers() == [] and sim.node_of("vm") == "n1"

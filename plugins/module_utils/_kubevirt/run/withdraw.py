@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Container
 from typing import Any
 
 from ..._core.decision.actions import Action
@@ -15,7 +16,7 @@ from ..._core.reasons.reason import Finding, Reason
 from ..api.client import Client
 from ..api.cluster import can_cancel
 from ..api.errors import AccessDenied, KubeError
-from ..objects import facts, requesters
+from ..objects import facts, names, requesters
 from ..observe.observe import Observer
 from ..records.node_record import Instance, Records, instance_of
 from ..requests import migration_api
@@ -68,10 +69,23 @@ class Withdrawal:
         ours = [m for m in moving if requesters.is_ours(m, node, record.runs, known.asked)]
         for due, what in withdrawal_steps(vmi, marked, ours, self._stuck):
             self._do(due, what, vmi)
+        if marked:
+            self._end_made_meanwhile(known, {m["metadata"]["uid"] for m in moving})
         self._observer.withdrawn[action.vm] = time.monotonic()
         if vmi is not None and facts.request(vmi).get("run") in record.runs:
             self._unsigned[action.vm] = vmi
         return None
+
+    def _end_made_meanwhile(self, known: Instance, seen: Container[str]) -> None:
+        """KubeVirt may make a migration in the moment in which the mark is taken away. It stays, and would run."""
+        path, node = names.kubevirt(known.namespace, "virtualmachineinstancemigrations"), self._observer.node
+        label = f"{names.VMI_NAME}={known.name}" if len(known.name) <= 63 else ""  # a longer one is no label
+        found, _version = self._client.list(path, label)
+        for migration in (m for m in found if m["spec"].get("vmiName") == known.name):
+            made_for_it = facts.annotations(migration).get(names.EVACUATION) == node
+            new = migration["metadata"]["uid"] not in seen and not facts.final(migration)
+            if made_for_it and new and not facts.deleted(migration):
+                self._do(WithdrawalStep.DELETE, migration, None)
 
     def note_withdrawn(self, record: NodeRecord) -> dict[str, Finding]:
         """On the VMs, that it was: in an abort when all has ended, since that goes first.
