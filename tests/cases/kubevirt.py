@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import quantity
+from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules, rules_without
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays
-from kubesim import Kubesim
-from kubesim.kinds import NODES, VMIMS
+from kubesim import Kubesim, templates
+from kubesim.kinds import NODES, REPLICA_SETS, VMIMS, VMIS
 from kubesim.reading import clean
+from kubesim.words import phase
 
 _NO = 'admission policy "frozen" denied the request: nothing is changed here'
 _POD = 'violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false'
@@ -122,3 +124,49 @@ def k7_quota_used_up() -> str | None:
         if "would be migrated" in done.stdout or "in total" in done.stdout:
             return "it promises what the quota does not allow"
         return _said(done, "n1 would not become Drained", "QuotaExceeded", "tight")
+
+
+def k4_instance_of_a_replica_set() -> str | None:
+    with _cluster() as (sim, plays):
+        sim.add(REPLICA_SETS.plural, templates.replica_set("web", "n1"))
+        sim.until(lambda: [v for v in sim.world.store.all(VMIS) if phase(v) == "Running"])
+        done = plays.own("drain", maintenance_hosts="n1", drain_allow_stop=True)
+        wrong = _said(done, "stopped", "VirtualMachineInstanceReplicaSet default/web makes another one")
+        if wrong or done.returncode != 0:
+            return wrong or f"the drain failed: {done.stdout[-1500:]}"
+        others = [v for v in sim.all(VMIS) if v["status"].get("nodeName") != "n1"]
+        return None if others else "the set has no other instance"
+
+
+def k5_external() -> str | None:
+    with _cluster() as (sim, plays), tempfile.TemporaryFile() as output:
+        for name in ("moved", "left"):
+            sim.add_vm(name, "n1", strategy="External", migrate_seconds="30")
+        process = plays.start("drain", output, maintenance_hosts="n1", drain_external_timeout=20)
+        sim.until(lambda: sim.world.store.find(VMIS, "default", "moved")["status"].get("evacuationNodeName"))
+        meta = {"name": "owners", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "moved"}}
+        sim.add(VMIMS.plural, {"metadata": meta, "spec": {"vmiName": "moved"}})
+        code = process.wait(300)
+        output.seek(0)
+        text = " ".join(output.read().decode().split())
+        waits, late = text.find("left pending, ExternalOwner: "), text.find("left blocked, ExternalOwnerTimedOut")
+        if code == 0 or "TwoLoops" in text or not 0 <= waits < late:
+            return text[-1500:]
+        return None if "default/moved" in text and sim.node_of("moved") != "n1" else "the owner's migration was ended"
+
+
+def k8_without_watch_nodes() -> str | None:
+    with _cluster() as (sim, plays):
+        sim.api.access.rules[TOKEN] = rules_without("watch", "nodes")
+        sim.add_vm("vm", "n1")
+        done = plays.own("drain", maintenance_hosts="n1")
+        if done.returncode != 0 or "watch nodes" in done.stdout:
+            return done.stdout[-1500:]
+        return None
+
+
+def k9_quantities() -> str | None:
+    for text, mib in (("129e6", 123), ("12E", 11444091796875), ("2Pi", 2**31), ("128974848000m", 123)):
+        if quantity.mib(text) != mib:
+            return f"{text} is read as {quantity.mib(text)} MiB"
+    return None
