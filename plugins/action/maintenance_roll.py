@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import time
 from collections.abc import Mapping
@@ -20,17 +19,12 @@ from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window, words
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import (
-    Said,
-    keep_alive,
-    others_work,
-    own_run,
-    waits,
-)
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import Said, keep_alive, others_work, waits
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import foresee
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import Unanswered
 
@@ -131,19 +125,18 @@ class ActionModule(ActionBase):
 
     def _until_final(self, call: Any, args: dict[str, Any], until: float, must_answer: bool | None) -> dict[str, Any]:
         """`until`: by when the host has to answer. If it does not, and must not, the result is `silent`."""
-        said, playbook, changed = Said(str(args.get("state"))), os.getppid(), False
+        said, changed = Said(str(args.get("state"))), False
         watch: dict[str, Any] = {}
         alone: float | None = None  # since when no other worker does anything
         while True:
-            if os.getppid() != playbook:
-                raise AnsibleActionFail("ansible-playbook ended; the same command goes on.")
+            asks = playbook()[1]
             if watch and args.get("state") == "admitted":
                 # Who rests waits for the time alone, and not for another worker.
                 works = others_work() or watch.get("rests") is not None
                 alone = None if works else alone or time.monotonic()
                 watch["alone_for"] = time.monotonic() - alone if alone else 0.0
             try:
-                result = call({**args, "watch": watch})
+                result = call({**args, "watch": watch, "playbook": asks})
             except AnsibleConnectionFailure as exc:
                 # A wrong password does not become right, and again and again it locks the account.
                 if time.monotonic() <= until and not isinstance(exc, AnsibleAuthenticationFailure):

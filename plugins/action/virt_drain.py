@@ -8,9 +8,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, own_uuid
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import own_run
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_hooks, check_rules
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import run_slices
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What is asked of the record. `RUN`: for whoever works on a host of a roll, too."""
+    """What is asked of the record. `RUN`: for whoever works on a host of a roll, too. `PLAYBOOK`: for all who write."""
 
     RUN = r"""
 options:
@@ -17,6 +17,16 @@ options:
       - Set by the action plugin. Which C(ansible-playbook) asks. A host of a roll that lives is
         drained and restored by the playbook of that roll alone, and refused to all others; see
         M(virtops.maintenance.maintenance_roll).
+    type: str
+    default: ''
+"""
+
+    PLAYBOOK = r"""
+options:
+  playbook:
+    description:
+      - Set by the action plugin. Which process C(ansible-playbook) is. A module that runs on the same machine writes
+        nothing when it has ended.
     type: str
     default: ''
 """

@@ -84,6 +84,7 @@ options:
     default: ''
 extends_documentation_fragment:
   - virtops.maintenance._roll.run
+  - virtops.maintenance._roll.playbook
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.run
@@ -568,6 +569,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import METRICS_SPEC
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.plan import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request, run_slice
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 
 
 def main() -> None:
@@ -585,6 +587,7 @@ def main() -> None:
             "metrics": METRICS_SPEC,
             **AUTH_SPEC,
             **options.RUN_SPEC,
+            **lives.SPEC,
             **options.SLICE_SPEC,
             **options.POLICY_SPEC,
             **options.STOP_SPEC,
@@ -608,6 +611,7 @@ def main() -> None:
             seconds=slice_seconds(params["slice"]),
             live=True,
             begun=params["begun"],
+            playbook=params["playbook"],
             cursor=params["cursor"],
             controller_uuid=params["controller_uuid"],
             roll_run=params["roll_run"],

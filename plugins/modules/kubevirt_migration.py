@@ -94,6 +94,7 @@ options:
     type: float
     default: 60.0
 extends_documentation_fragment:
+  - virtops.maintenance._roll.playbook
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.run
   - virtops.maintenance._kubernetes.slice
@@ -323,6 +324,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
     MigrationRequest,
     WantedState,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 
 
 def main() -> None:
@@ -341,6 +343,7 @@ def main() -> None:
             "migration_timeout": {"type": "float", "default": 3600.0},
             "abort_timeout": {"type": "float", "default": 60.0},
             **options.RUN_SPEC,
+            **lives.SPEC,
             **options.SLICE_SPEC,
         },
         mutually_exclusive=[("target", "added_node_selector")],
@@ -367,6 +370,7 @@ def main() -> None:
             abort_timeout=params["abort_timeout"],
             seconds=slice_seconds(params["slice"]),
             begun=params["begun"],
+            playbook=params["playbook"],
         )
         result = plan_migration(request) if module.check_mode else run_migration(request)
     except FAILURES as exc:

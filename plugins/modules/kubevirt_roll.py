@@ -27,6 +27,7 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._roll
   - virtops.maintenance._roll.run
+  - virtops.maintenance._roll.playbook
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtgroup
 attributes:
@@ -79,16 +80,18 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
     check_targets,
     system_clock,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"lock_namespace": {"type": "str", "default": "default"}, **AUTH_SPEC, **ROLL_SPEC},
+        argument_spec={"lock_namespace": {"type": "str", "default": "default"}, **AUTH_SPEC, **ROLL_SPEC, **lives.SPEC},
         supports_check_mode=True,
     )
     params = module.params
     try:
         client = Client(auth_of(module))
+        client.before_write = lambda: lives.check(params["playbook"])
         store = RollLease(client, params["lock_namespace"])
         clock = system_clock()
         boot = functools.partial(boot_id, client, params["roll_host"])

@@ -57,6 +57,7 @@ extends_documentation_fragment:
   - virtops.maintenance._libvirt.policy
   - virtops.maintenance._libvirt.run
   - virtops.maintenance._roll.run
+  - virtops.maintenance._roll.playbook
   - virtops.maintenance._speeds
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.actiongroup
@@ -416,6 +417,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt impor
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.check_mode import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request, run_slice
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 
 
 def main() -> None:
@@ -430,6 +432,7 @@ def main() -> None:
             **options.HOSTS_SPEC,
             **options.POLICY_SPEC,
             **options.RUN_SPEC,
+            **lives.SPEC,
         },
         supports_check_mode=True,
     )
@@ -450,6 +453,7 @@ def main() -> None:
                 seconds=slice_seconds(params["slice"]),
                 live=True,
                 begun=params["begun"],
+                playbook=params["playbook"],
                 speeds=params["speeds"],
                 hooks_done=params["hooks_done"],
             )

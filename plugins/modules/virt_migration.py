@@ -39,6 +39,7 @@ options:
     type: bool
     default: false
 extends_documentation_fragment:
+  - virtops.maintenance._roll.playbook
   - virtops.maintenance._libvirt
   - virtops.maintenance._libvirt.policy
   - virtops.maintenance._libvirt.run
@@ -274,6 +275,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.migra
     MigrationRequest,
     run_migration,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 
 
 def main() -> None:
@@ -286,6 +288,7 @@ def main() -> None:
             **options.HOSTS_SPEC,
             **options.POLICY_SPEC,
             **options.RUN_SPEC,
+            **lives.SPEC,
         },
         supports_check_mode=True,
     )
@@ -305,6 +308,7 @@ def main() -> None:
                 controller_uuid=params["controller_uuid"],
                 seconds=slice_seconds(params["slice"]),
                 begun=params["begun"],
+                playbook=params["playbook"],
                 to=params["target"],
                 check=module.check_mode,
             )

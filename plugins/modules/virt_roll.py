@@ -20,6 +20,7 @@ extends_documentation_fragment:
   - virtops.maintenance._libvirt
   - virtops.maintenance._roll
   - virtops.maintenance._roll.run
+  - virtops.maintenance._roll.playbook
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.actiongroup
 attributes:
@@ -74,16 +75,18 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recor
     fleet_of,
     system_clock,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={**options.HOSTS_SPEC, **ROLL_SPEC}, supports_check_mode=True)
+    module = AnsibleModule(argument_spec={**options.HOSTS_SPEC, **ROLL_SPEC, **lives.SPEC}, supports_check_mode=True)
     params = module.params
     try:
         with as_failed():
             own, peers = options.own_config(params), options.peer_configs(params)
             hosts = fleet_of(own, peers, acts=not module.check_mode)
             store = RollVolumes(hosts, quorum_hosts(hosts, params["slots_on"]))
+            store.before_write = lambda: lives.check(params["playbook"])
             check = module.check_mode
             result = answer_of(params, store, system_clock(), own_boot_id, check)
     except Failed as exc:

@@ -2,11 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which machine the controller is."""
+"""Which machine the controller is, and which ansible-playbook this worker works for."""
 
 from __future__ import annotations
 
+import hashlib
+import multiprocessing
+import os
+
+from ansible.errors import AnsibleActionFail
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook.lives import told
+
 PRODUCT_UUID = "/sys/class/dmi/id/product_uuid"
+_seen: dict[int, tuple[int, str]] = {}
 
 
 def own_uuid(path: str = PRODUCT_UUID) -> str:
@@ -16,3 +25,27 @@ def own_uuid(path: str = PRODUCT_UUID) -> str:
             return stream.read().strip()
     except OSError:
         return ""
+
+
+def playbook() -> tuple[int, str]:
+    """The ansible-playbook that forked this worker: its process, and what a module is told of it.
+
+    A worker that lives on has another parent. It may have had it from its first line, so who forked it is not asked of
+    the kernel. Raises AnsibleActionFail when it has ended.
+    """
+    here = os.getpid()
+    if here not in _seen:
+        forked_by = multiprocessing.parent_process()
+        pid = os.getppid() if forked_by is None or forked_by.pid is None else forked_by.pid
+        _seen[here] = pid, told(pid)
+    if os.getppid() != _seen[here][0]:
+        # What is under way on the platform ends there; the record says how far it is.
+        raise AnsibleActionFail("ansible-playbook ended; the same command goes on from here.")
+    return _seen[here]
+
+
+def own_run() -> str:
+    """Of the ansible-playbook that this worker belongs to: the same for all of its tasks, and no
+    other one has it, on this machine or another. Raises AnsibleActionFail."""
+    parts = (os.uname().nodename, playbook()[1])
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]

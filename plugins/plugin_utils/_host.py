@@ -12,13 +12,15 @@ from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Acts
 
+from ._controller import playbook
 from ._progress import plain, stamped
 
 
 def carry_out(
     acts: Acts, run: Callable[[Act], dict[str, Any]], show: Callable[[str], None], host: str
 ) -> dict[str, Any]:
-    """Run each act, hand back what came of it, and return the result of the whole."""
+    """Run each act, hand back what came of it, and return the result of the whole. Raises AnsibleActionFail when there
+    is no playbook any more for which to do it."""
     found: dict[str, Any] | None = None
     while True:
         try:
@@ -26,6 +28,7 @@ def carry_out(
         except StopIteration as end:
             return dict(end.value)
         time.sleep(act.after)
+        playbook()
         found = {}
         for line in act.options["lines"] if act.kind == "show" else ():
             show(stamped(f"{host}  {plain(line).removeprefix(host).lstrip()}"))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The roll as its playbook sees it: which playbook this is, what is shown of it, and the process that keeps it alive.
+"""The roll as its playbook sees it: what is shown of it, who else works on it, and the process that keeps it alive.
 
 Ansible runs no cleanup when it is cancelled, and nothing of ours while the user's tasks run or a
 host reboots. So a process beside ansible-playbook renews the record of the roll, and ends with it:
@@ -12,19 +12,18 @@ container), the record is no longer renewed, and the next reader finds that out 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook.lives import PROC, started
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain, stamped
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
-PROC = Path("/proc")
 _ALIVE = 1.0  # seconds between two looks at ansible-playbook
 _SAMPLES = 20  # at its workers, in that time
 WAITS = "virtops-waits"  # the name of a worker that waits for its turn, 15 characters at most
@@ -61,51 +60,18 @@ class Said:
         return [stamped(first) if self._state == "admitted" else first, *more]
 
 
-def _started(pid: int) -> str:
-    """When that process began, in ticks since the boot; '': there is none, or it is a zombie.
-
-    A controller that is not Linux has no /proc: there it says only that the process is there.
-    """
-    try:
-        text = (PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return "" if (PROC / "self").exists() else _is_there(pid)
-    fields = text.rpartition(")")[2].split()
-    return "" if fields[0] in "ZX" else fields[19]
-
-
-def _is_there(pid: int) -> str:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return ""
-    return "there"
-
-
-def own_run() -> str:
-    """Of the ansible-playbook that this worker belongs to: the same for all of its tasks, and no
-    other one has it, on this machine or another."""
-    playbook = os.getppid()
-    boot = ""
-    with suppress(OSError):
-        boot = (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    parts = (boot, os.uname().nodename, str(playbook), _started(playbook))
-    return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]
-
-
 def others_work() -> bool:
     """Does any other worker of this ansible-playbook do anything but wait for its turn?
 
     Between two tasks a host has no worker, so one sample is not enough. Where the system does not
     list the children of a process, it is taken that they do.
     """
-    playbook = os.getppid()
     for _time in range(_SAMPLES):
-        workers = _children(playbook)
+        workers = _children(playbook()[0])
         if os.getpid() not in workers:
             return True
         for pid in workers:
-            if pid != os.getpid() and _started(pid) and _comm(pid) != WAITS:
+            if pid != os.getpid() and started(pid) and _comm(pid) != WAITS:
                 return True
         time.sleep(_ALIVE / _SAMPLES)
     return False
@@ -157,8 +123,8 @@ def keep_alive(call: Call, args: dict[str, Any]) -> None:
 
     `call`: calls the module, as `args` with another state say.
     """
-    playbook = os.getppid()
-    begun, caught = _started(playbook), _listens_to(playbook)
+    pid = playbook()[0]
+    begun, caught = started(pid), _listens_to(pid)
     if os.fork():
         return
     try:
@@ -168,7 +134,7 @@ def keep_alive(call: Call, args: dict[str, Any]) -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
-        _renew(call, args, lambda: bool(begun) and _started(playbook) == begun and not _is_cancelled(playbook, caught))
+        _renew(call, args, lambda: bool(begun) and started(pid) == begun and not _is_cancelled(pid, caught))
     finally:
         os._exit(0)
 
@@ -202,4 +168,4 @@ def _quietly(call: Call, args: dict[str, Any]) -> dict[str, Any]:
         return {"error": type(exc).__name__}
 
 
-__all__ = ["keep_alive", "others_work", "own_run", "waits"]
+__all__ = ["keep_alive", "others_work", "waits"]

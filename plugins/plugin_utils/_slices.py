@@ -6,15 +6,15 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleActionFail, AnsibleAuthenticationFailure, AnsibleConnectionFailure
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
+from ._controller import playbook
 from ._progress import (
     Progress,
     duration,
@@ -44,10 +44,10 @@ def run_slices(
     `good`: wanted state -> the phase that reaches it. `position`: of the host in its roll.
 
     Decides nothing: the phase comes from the module; another phase than the wanted one fails.
-    Raises AnsibleActionFail when ansible-playbook is no longer there to take the result.
+    Raises AnsibleActionFail when ansible-playbook is no longer there to take the result: each call asks, and the module
+    asks before each of its writes.
     """
     display = Display()
-    playbook = os.getppid()  # ansible-playbook forks a worker for each host's task: this process
     # What an earlier drain moved is no news to a restore. What is gone is: it stays off.
     old_news = ("moved", "cold_moved", "off") if args.get("state") == "active" else ()
     planned = {vm: peer["name"] for peer in args.get("peers") or () for vm in peer.get("expects") or ()}
@@ -60,10 +60,6 @@ def run_slices(
     unanswered_calls = Unanswered(display.warning)
     warnings: list[Any] = []  # of all slices, each one once
     while True:
-        if os.getppid() != playbook:
-            # It was killed, and its workers live on. What is under way on the platform ends there;
-            # the record says how far it is.
-            raise AnsibleActionFail("ansible-playbook ended; the same command goes on from here.")
         result = _reach(call, module_args, display)
         if "cursor" in result:
             module_args["cursor"] = result.pop("cursor")
@@ -122,10 +118,10 @@ def _reach(call: Call, module_args: dict[str, Any], display: Display) -> dict[st
     """One call, again if the connection fails. Raises AnsibleConnectionFailure at the end."""
     for pause in PAUSES:
         try:
-            return call(module_args)
+            return call({**module_args, "playbook": playbook()[1]})
         except AnsibleAuthenticationFailure:
             raise  # the same password is no better the next time, and may lock the account
         except AnsibleConnectionFailure as exc:
             display.warning(f"The connection failed; again in {pause:.0f} s: {exc}")
             time.sleep(pause)
-    return call(module_args)
+    return call({**module_args, "playbook": playbook()[1]})

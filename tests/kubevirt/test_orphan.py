@@ -6,17 +6,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.names import ROLL
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import unpack
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
+from kubesim.kinds import BY_PLURAL, NODES
 from kubesim.patience import patience
 
 pytestmark = pytest.mark.full
+LEASES = BY_PLURAL["leases"]
 
 
 def children_of(pid: int) -> list[int]:
@@ -54,3 +61,48 @@ def test_a_killed_playbook_starts_nothing_after_its_slice(sim, plays) -> None:
     finally:
         playbook.kill()
     assert len(evicted(sim)) < 6, "a slice is time for two or three"
+
+
+def roll_record(sim) -> dict[str, Any]:
+    lease = sim.find(LEASES, "virtops-roll", "default")
+    text = (lease or {"metadata": {}})["metadata"].get("annotations", {}).get(ROLL)
+    return json.loads(unpack(text)) if text else {"state": "", "hosts": []}
+
+
+def of_playbook(pid: int) -> dict[int, str]:
+    """Its workers, what they have begun, and what of that lost its parent."""
+    found = {}
+    for one in [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]:
+        with contextlib.suppress(OSError):
+            if f"VIRTOPS_TEST_RUN={pid}\0".encode() in Path(f"/proc/{one}/environ").read_bytes():
+                found[one] = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[0]
+    return found
+
+
+@pytest.mark.parametrize("stage", ["draining", "checking"])
+def test_a_worker_of_a_killed_roll_begins_no_drain_and_no_restore(sim, plays, monkeypatch, stage) -> None:
+    """It does act after act, and each took its parent of that time for the playbook: the record said "stopped", and
+    forty seconds later a node was cordoned and a VM evicted. Stopped here, for the time that a busy machine gave it."""
+    sim.add_vm("vm", "n1", migrate_seconds="20")
+    monkeypatch.setitem(plays._env, "VIRTOPS_TEST_RUN", str(os.getpid()))
+    playbook = plays.start("rolling_maintenance", maintenance_hosts="n1", maintenance_reboot=False)
+    try:
+        wait_until(lambda: any(host["stage"] == stage for host in roll_record(sim)["hosts"]), stage)
+        workers = descendants(playbook.pid)
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        os.kill(playbook.pid, signal.SIGKILL)
+        playbook.wait()
+        wait_until(lambda: roll_record(sim)["state"] == "stopped", "the roll counts as stopped")
+        before = len(sim.log)
+        for pid in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        wait_until(lambda: not of_playbook(os.getpid()), "their end")
+    finally:
+        playbook.kill()
+        for pid in of_playbook(os.getpid()):
+            os.kill(pid, signal.SIGKILL)
+    assert [call.path for call in written(sim.log[before:])] == []
+    assert bool(sim.find(NODES, "n1")["spec"].get("unschedulable")) is (stage == "checking")
+    assert roll_record(sim)["state"] == "stopped"

@@ -33,6 +33,7 @@ ROOMS = (
     "plugins/plugin_utils",
     "plugins/module_utils/_core",
     "plugins/module_utils/_policy",
+    "plugins/module_utils/_playbook",
     "plugins/module_utils/_libvirt",
     "plugins/module_utils/_kubevirt",
 )

@@ -29,6 +29,10 @@ class RollTakenOver(Exception):
     """Another playbook carries this roll on, or it was aborted: this one does nothing more."""
 
 
+class PlaybookEnded(RollTakenOver):
+    """The ansible-playbook for which this works is no longer there."""
+
+
 class RollRefused(Exception):
     """There is a roll that must not be disturbed. Nothing was done."""
 
@@ -98,28 +102,35 @@ def refusal(roll: Roll | None, host: str, run: str, drains: bool) -> str:
     return words.belongs_to(roll, entry)
 
 
-def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool, drains: bool) -> None:
+def check_write(store: RollStore, run: str) -> None:
+    """Before each write of a drain or restore that belongs to the roll of `run`: it has not been closed since, whoever
+    works for it still. Raises RollTakenOver."""
+    check_run(store.read()[0], run, State.ABORTING)
+
+
+def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool, drains: bool) -> bool:
     """Before a slice of a drain or restore of this host by `run`: is it of another's roll?
 
-    Before the first slice it takes LEASE seconds to be sure that such a roll is dead. Raises
-    RollRefused, RollTakenOver.
+    True: it is of this run's own, so each write asks again (`check_write`). Before the first slice it takes LEASE
+    seconds to be sure that another's roll is dead. Raises RollRefused, RollTakenOver.
     """
     roll, _seen = store.read()
     if roll is not None and roll.run == run:
         check_run(roll, run, State.ABORTING)
-        return
+        return True
     if roll is not None and run and roll.run_before == run:
         raise RollTakenOver(words.is_taken_over(roll, run))
     if begun:
         if roll is not None and host in roll.out and refusal(roll, host, run, drains):
             raise RollTakenOver(words.is_taken_over(roll, run))
-        return
+        return False
     watch = Watch({}, clock.now())
     while why := refusal(roll, host, run, drains):
         dead = watch.dead(roll, clock.now())
         if watch.moved:
             raise RollRefused(why)
         if dead:
-            return
+            return False
         clock.sleep(_PAUSE)
         roll, _seen = store.read()
+    return False

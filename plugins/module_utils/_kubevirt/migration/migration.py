@@ -14,6 +14,7 @@ from typing import Any
 
 from ..._core.model.record import Superseded
 from ..._core.reasons.reason import Finding, Reason
+from ..._playbook import lives
 from ..api.client import Client
 from ..api.errors import AccessDenied, KubeError
 from ..objects import facts
@@ -71,6 +72,7 @@ class Migrator:
 
     def __init__(self, request: MigrationRequest, clocks: Clocks) -> None:
         self._client = Client(request.auth, clocks.sleep)
+        self._client.before_write = lambda: lives.check(request.playbook)
         self._request = request
         self._clocks = clocks
         self._reader = Reader(self._client, request, clocks.mono, clocks.wall)

@@ -34,7 +34,8 @@ class MigrationRequest:
 
     `uid`: of the VirtualMachine, or of a bare instance; empty: whichever has the name. `node`: the
     node that it shall leave; empty: the one on which it is. `target`: name of the node to which.
-    `selector`: labels of it. `begun`: an earlier slice has asked.
+    `selector`: labels of it. `begun`: an earlier slice has asked. `playbook`: the process that asks, as lives.told has
+    it.
     """
 
     auth: Mapping[str, Any]
@@ -55,6 +56,7 @@ class MigrationRequest:
     abort_timeout: float = 60.0
     seconds: float = 12.0
     begun: bool = False
+    playbook: str = ""
 
     @property
     def vm(self) -> str:

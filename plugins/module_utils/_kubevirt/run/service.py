@@ -17,14 +17,15 @@ from ..._core.model.observation import Observation
 from ..._core.model.policy import Policy
 from ..._core.model.record import Intent, NodeRecord
 from ..._core.reasons.reason import Platform
-from ..._core.roll.owner import RollTakenOver, check_host
-from ..._core.roll.record import Stage
+from ..._core.roll.owner import RollTakenOver, check_host, check_write
+from ..._core.roll.record import RollStore, Stage
 from ..._core.roll.stages import note_seen
 from ..._core.run import report
 from ..._core.run.check import Checked, check
 from ..._core.run.engine import Engine, Slice, SliceEnd
 from ..._core.run.notice import notices
 from ..._core.run.start import check_owner, start
+from ..._playbook import lives
 from ..api.client import Client
 from ..api.errors import KubeError, LockHeld, NoAnswer
 from ..api.metrics import Source
@@ -57,8 +58,8 @@ class Request:
     `cursor`: what the slice before handed over, empty for the first; None: this one hands
     nothing over. `hooks_done`: answers, as `needs` asked.
     `controller_uuid`: of the machine that Ansible runs on, if that is not this one. `roll_run`: the
-    ansible-playbook that asks, as the record of a roll names it. `live`: what becomes of VMs is to be
-    shown soon.
+    ansible-playbook that asks, as the record of a roll names it; `playbook`: its process, as lives.told has it. `live`:
+    what becomes of VMs is to be shown soon.
     """
 
     auth: dict[str, Any]
@@ -78,6 +79,7 @@ class Request:
     hooks_done: Sequence[Mapping[str, Any]] = ()
     controller_uuid: str = ""
     roll_run: str = ""
+    playbook: str = ""
     live: bool = False
     only: str = ""  # a run is of a whole node
     to: str = ""
@@ -103,19 +105,21 @@ def run_slice(request: Request) -> dict[str, Any]:
     RollTakenOver, RunsTheMaintenance, KubernetesMissing, and PolicyError for an answer to no hook.
     """
     platform = connect(request)
+    platform.client.before_write = lambda: lives.check(request.playbook)
     try:
         if request.intent is Intent.DRAINED:
             refuse_own_node(platform.client, request.node)
         leased = RollLease(platform.client, request.lock_namespace), request.node, request.roll_run
         try:
             drains = request.intent is Intent.DRAINED
-            check_host(*leased, system_clock(), request.begun, drains)
+            of_roll = check_host(*leased, system_clock(), request.begun, drains)
         except RollTakenOver:
             _release_kept(platform.client, request)
             raise
         if request.intent is Intent.ACTIVE and not request.begun:
             note_seen(*leased, Stage.RESTORING, system_clock())
-        found = _locked(platform, request)
+        found = _locked(platform, request, leased[0] if of_roll else None)
+        platform.client.before_write = lambda: lives.check(request.playbook)
         if found.get("phase") == NodePhase.DRAINED.value:
             try:
                 note_seen(*leased, Stage.EMPTY, system_clock())
@@ -139,22 +143,29 @@ def _release_kept(client: Client, request: Request) -> None:
         _lock(client, request).release_kept(cursor.lease)
 
 
-def _locked(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
-    """The slice while nobody else of ours works on the node."""
+def _locked(platform: KubeVirtPlatform, request: Request, roll: RollStore | None) -> dict[str, Any]:
+    """The slice while nobody else of ours works on the node. `roll`: to which it belongs; None: to none."""
     lock = _lock(platform.client, request)
     try:
-        return _with_lock(platform, request, lock)
+        return _with_lock(platform, request, lock, roll)
     except NoAnswer as exc:
         if request.cursor is not None:
             exc.cursor = pack_left(request.cursor, lock.holder)
         raise
 
 
-def _with_lock(platform: KubeVirtPlatform, request: Request, lock: Lock) -> dict[str, Any]:
+def _with_lock(platform: KubeVirtPlatform, request: Request, lock: Lock, roll: RollStore | None) -> dict[str, Any]:
     client = platform.client
     platform.lock, lock.annotate = (lock, lambda notes: platform.lease_annotations(notes, request.run_id))
     platform.turns = Turns(OtherDrains(client, lock, platform.observer.watches.wake, platform.now))
-    client.before_write = lock.keep
+
+    def before_write() -> None:
+        lock.keep()
+        lives.check(request.playbook)
+        if roll is not None:
+            check_write(roll, request.roll_run)
+
+    client.before_write = before_write
     if (
         request.intent is Intent.ACTIVE
         and not request.begun
@@ -185,6 +196,7 @@ def _with_lock(platform: KubeVirtPlatform, request: Request, lock: Lock) -> dict
         found = _slice(platform, request, old, saved, lock)
         _note(platform, request, found)
     except BaseException:
+        client.before_write = lambda: None  # whatever ended it: who comes next need not wait for it
         lock.release()
         raise
     if found["phase"] == NodePhase.ACTIVE.value:

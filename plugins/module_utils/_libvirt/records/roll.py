@@ -23,7 +23,7 @@ from ..._core.model.record import RecordError
 from ..._core.roll import owner, stages
 from ..._core.roll.options import NOTE_PATIENCE
 from ..._core.roll.owner import RollUnreadable
-from ..._core.roll.record import OVER, Clock, Fleet, Roll, Stage
+from ..._core.roll.record import OVER, Clock, Fleet, Roll, Stage, State
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostConfig
 from ..observe.peers import KNOWN_SILENT, PATIENCE, Task, Threads, open_peer
@@ -63,22 +63,35 @@ def fleet_of(own: HostConfig, peers: Iterable[HostConfig], acts: bool = True) ->
 
 def check_host(
     hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, begun: bool, drains: bool
-) -> None:
-    """Before a slice on this host: is it of a roll that is another's? Raises RollRefused,
-    RollTakenOver, RecordError.
+) -> bool:
+    """Before a slice on this host: is it of a roll that is another's? True: of this run's own, and `check_write` is to
+    be asked. Raises RollRefused, RollTakenOver, RecordError.
 
     Where most of those that keep the record are silent, those that answer are believed: a host can
     be put back while its peers are down.
     """
     volumes = RollVolumes(hosts, quorum_hosts)
     try:
-        owner.check_host(volumes, host, roll_run, system_clock(), begun, drains)
+        return owner.check_host(volumes, host, roll_run, system_clock(), begun, drains)
     except RollUnreadable:
-        why = owner.refusal(volumes.read_any(), host, roll_run, drains)
+        roll = volumes.read_any()
+        why = owner.refusal(roll, host, roll_run, drains)
         if why:
             raise owner.RollRefused(why) from None
+        return roll is not None and roll.run == roll_run
     finally:
         volumes.close()
+
+
+def check_write(volumes: RollVolumes, roll_run: str) -> None:
+    """Before each write of a slice that belongs to the roll of this run. Where most of those that keep the record are
+    silent, those that answer are believed, as before the slice. Raises RollTakenOver, RecordError."""
+    try:
+        owner.check_write(volumes, roll_run)
+    except RollUnreadable:
+        known = volumes.read_any()
+        if known is not None:
+            owner.check_run(known, roll_run, State.ABORTING)
 
 
 def note_seen(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, stage: Stage) -> None:
@@ -110,6 +123,7 @@ class RollVolumes:
         self._hosts = hosts
         self._quorum = quorum_hosts
         self._threads = Threads()
+        self.before_write: Callable[[], None] = lambda: None  # it raises to stop it
         self._late: dict[str, Task] = {}  # hosts that still owe an answer to an earlier question
 
     def close(self) -> None:
@@ -142,6 +156,7 @@ class RollVolumes:
             raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc
 
     def write(self, roll: Roll, seen: Seen) -> bool:
+        self.before_write()
         number = max((n for have in seen.values() for n in have), default=0) + 1
         text, made = roll.to_json(), []
         for name in self._quorum:

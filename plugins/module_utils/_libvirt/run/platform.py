@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
@@ -56,6 +56,8 @@ class LibvirtPlatform:
     `controller_uuid`: of the machine that Ansible runs on, which may be a VM of this host.
     `owner_note`: run and requester, as claims on other hosts report them.
     """
+
+    before_write: Callable[[], None] = staticmethod(lambda: None)  # each time; it raises to stop it
 
     def __init__(
         self,
@@ -151,6 +153,7 @@ class LibvirtPlatform:
         return record
 
     def save(self, record: NodeRecord) -> None:
+        self.before_write()
         self._written.write("record", record.to_json())
 
     def renew_copies(self, record: NodeRecord) -> None:
@@ -289,6 +292,7 @@ class LibvirtPlatform:
                 continue  # the holder died while writing: the outcome is lost, the VM is read
 
     def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
+        self.before_write()
         self.few.claimed.update(action.target for action in wanted)
         return self._claims.claim(wanted, limits)
 
@@ -299,9 +303,11 @@ class LibvirtPlatform:
         return [name for name, r in self.observer.reads.items() if r.error and not r.not_asked]
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
+        self.before_write()
         not_kept = self._keep_definitions(actions, record)
         wrong: dict[str, Finding] = {}
         for action in actions:
+            self.before_write()
             if action.do is Do.FORGET:
                 self.forget(record)
                 continue

@@ -6,7 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from ..._core.roll.record import Stage
 from ..._core.run import report
 from ..._core.run.engine import Engine, Slice, SliceEnd
 from ..._core.run.start import check_owner, start
+from ..._playbook import lives
 from ..host.errors import PeerUnreachable
 from ..host.slice_lock import one_at_a_time
 from ..observe.host import Host, HostConfig, HostNow
@@ -36,7 +38,8 @@ class Request:
     `begun`: an earlier slice of the same run has written the record. `speeds`: what is known of
     links and VMs, for the times that check mode foresees. `hooks_done`: answers, as `needs` asked.
     `controller_uuid`: of the machine that Ansible runs on. `roll_run`: the ansible-playbook that
-    asks, as the record of a roll names it. `live`: what becomes of VMs is to be shown soon.
+    asks, as the record of a roll names it; `playbook`: its process, as lives.told has it. `live`: what becomes of VMs
+    is to be shown soon.
     """
 
     own: HostConfig
@@ -55,6 +58,7 @@ class Request:
     hooks_done: Sequence[Mapping[str, Any]] = ()
     controller_uuid: str = ""
     roll_run: str = ""
+    playbook: str = ""
     live: bool = False
 
     @property
@@ -84,13 +88,17 @@ def run_slice(request: Request) -> dict[str, Any]:
     """
     with one_at_a_time():
         platform = platform_of(request)
+        platform.before_write = lambda: lives.check(request.playbook)
         try:
             if request.only:
                 return _slice(platform, request)
-            where = check_roll(platform, request)
+            where, of_roll = check_roll(platform, request)
+            platform.before_write()
             if request.intent is Intent.ACTIVE and not request.begun:
                 roll.note_seen(*where, Stage.RESTORING)
-            found = _slice(platform, request)
+            with _asking_roll(platform, request) if of_roll else nullcontext():
+                found = _slice(platform, request)
+            platform.before_write()
             if found["phase"] == NodePhase.DRAINED.value:
                 roll.note_seen(*where, Stage.EMPTY)
             return found
@@ -98,12 +106,34 @@ def run_slice(request: Request) -> dict[str, Any]:
             platform.close()
 
 
-def check_roll(platform: LibvirtPlatform, request: Request) -> tuple[Mapping[str, Host], Sequence[str], str, str]:
-    """What note_seen takes. Raises RollRefused, RollTakenOver for a host of another's roll, and
-    RecordError."""
+def check_roll(
+    platform: LibvirtPlatform, request: Request
+) -> tuple[tuple[Mapping[str, Host], Sequence[str], str, str], bool]:
+    """(what note_seen takes, does the host belong to a roll of the one who asks?). Raises RollRefused, RollTakenOver
+    for a host of another's roll, and RecordError."""
     where = platform.hosts, platform.quorum_hosts, request.own.name, request.roll_run
-    roll.check_host(*where, begun=request.begun, drains=request.intent is Intent.DRAINED)
-    return where
+    return where, roll.check_host(*where, begun=request.begun, drains=request.intent is Intent.DRAINED)
+
+
+@contextmanager
+def _asking_roll(platform: LibvirtPlatform, request: Request) -> Iterator[None]:
+    """Before each write: does the playbook live, and the roll for which it is done? On connections of its own, since
+    the observer's may be waiting for an answer."""
+    hosts = roll.fleet_of(request.own, request.peers)
+    record = roll.RollVolumes(hosts, platform.quorum_hosts)
+
+    def before_write() -> None:
+        lives.check(request.playbook)
+        roll.check_write(record, request.roll_run)
+
+    before, platform.before_write = platform.before_write, before_write
+    try:
+        yield
+    finally:
+        platform.before_write = before
+        record.close()
+        for host in hosts.values():
+            host.close()
 
 
 def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:

@@ -7,6 +7,9 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,3 +50,41 @@ def test_whatever_stops_a_vm_or_says_so_is_told_which_one_it_must_not(
     plugin._loader = None
     plugin.run()
     assert told[0]["controller_uuid"] == given.get("controller_uuid", "ours")
+
+
+PLAYBOOK = """
+import multiprocessing, os, sys, time
+from ansible.errors import AnsibleActionFail
+from ansible_collections.virtops.maintenance.plugins.plugin_utils import _controller
+
+def worker():
+    if sys.argv[1] == "looks first":
+        _controller.own_run()
+    before = os.getppid()
+    print("ready", flush=True)
+    while before == os.getppid() and sys.argv[1] != "lives":
+        time.sleep(0.01)
+    try:
+        print("goes on", len(_controller.own_run()), flush=True)
+    except AnsibleActionFail as exc:
+        print(exc, flush=True)
+
+multiprocessing.get_context("fork").Process(target=worker).start()
+"""
+
+
+@pytest.mark.parametrize("when", ["lives", "looks first", "is killed before"])
+def test_a_worker_knows_who_forked_it_though_it_has_another_parent_by_now(when: str) -> None:
+    """A worker does one act after the other. If the next one took whoever is its parent then, it took that for the
+    playbook, and worked on for it: forty seconds after the kill a node was cordoned."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    argv = [sys.executable, "-c", PLAYBOOK, when]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    if when != "lives":
+        process.kill()
+    said = process.stdout.read()
+    process.wait()
+    assert said.startswith("goes on 16" if when == "lives" else "ansible-playbook ended; the same command goes on"), (
+        said
+    )

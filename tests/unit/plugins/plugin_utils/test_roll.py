@@ -13,33 +13,35 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils import _roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
+from ansible_collections.virtops.maintenance.plugins.plugin_utils import _controller, _roll
 
 
 @pytest.fixture
 def no_proc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A controller that is not Linux."""
-    monkeypatch.setattr(_roll, "PROC", tmp_path)
+    for module in (_roll, lives):
+        monkeypatch.setattr(module, "PROC", tmp_path)
 
 
 def test_a_playbook_is_known_as_long_as_it_lives() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    begun = _roll._started(process.pid)
-    assert begun and _roll._started(process.pid) == begun
+    begun = lives.started(process.pid)
+    assert begun and lives.started(process.pid) == begun
     process.kill()
     process.wait()
-    assert _roll._started(process.pid) == ""
+    assert lives.started(process.pid) == ""
 
 
 @pytest.mark.usefixtures("no_proc")
 def test_without_proc_a_playbook_that_lives_is_no_dead_one() -> None:
     """The process beside it would end the roll at once."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    assert _roll._started(process.pid)
+    assert lives.started(process.pid)
     process.kill()
     process.wait()
-    assert _roll._started(process.pid) == ""
-    assert _roll.own_run() == _roll.own_run()
+    assert lives.started(process.pid) == ""
+    assert _controller.own_run() == _controller.own_run()
 
 
 @pytest.mark.parametrize(("sent", "cancelled"), [("", False), ("SIGINT", True), ("SIGTERM", True), ("SIGUSR1", False)])

@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail, AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils import _slices
+from ansible_collections.virtops.maintenance.plugins.plugin_utils import _controller, _slices
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import PAUSES, run_slices
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import LONGEST, Unanswered
 
@@ -187,11 +188,12 @@ def test_check_mode_does_not_warn_of_what_would_go_well(monkeypatch: pytest.Monk
 def test_no_slice_begins_after_ansible_playbook_was_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its worker lives on. On real processes: tests/kubevirt/test_orphan.py."""
     host = Host(slice_of("Draining", "out_of_time"), slice_of("Drained"))
-    parents = [4711, 4711, 1]
-    monkeypatch.setattr(_slices.os, "getppid", lambda: parents.pop(0))
+    monkeypatch.setattr(_controller, "_seen", {os.getpid(): (4711, "4711 99 here")})
+    parents = [4711, 1]
+    monkeypatch.setattr(_controller.os, "getppid", lambda: parents.pop(0))
     with pytest.raises(AnsibleActionFail, match="same command"):
         host.run()
-    assert len(host.calls) == 1
+    assert [call["playbook"] for call in host.calls] == ["4711 99 here"]
 
 
 def test_what_keeps_it_from_beginning_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:

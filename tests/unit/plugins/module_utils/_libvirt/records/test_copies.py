@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import copies as module
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import definitions
@@ -190,3 +192,22 @@ def test_a_copy_that_cannot_be_removed_is_named_and_goes_the_next_time(made: Any
     made.peers["c"].store.read_only = False
     made._copies.delete()
     assert (made._copies.warning, copies(made)["c"]) == ("", [])
+
+
+@pytest.mark.parametrize("writes", [0, 1, 2])
+def test_before_each_act_it_is_asked_whether_it_is_still_to_be_done(made: Any, writes: int) -> None:
+    """The playbook was killed, or its roll closed: the acts that are left are not begun."""
+    acts, left = Stopped(made), [writes]
+
+    def asked() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise PlaybookEnded
+
+    made.before_write = asked
+    with pytest.raises(PlaybookEnded):
+        made.apply([Action(Do.SHUTDOWN, "host-a", "job"), Action(Do.SHUTDOWN, "host-a", "web")], record("web", "job"))
+    assert len(acts.seen) == max(0, writes - 1)
+    for write in (lambda: made.save(record("web")), lambda: made.claim([], Limits())):
+        with pytest.raises(PlaybookEnded):
+            write()

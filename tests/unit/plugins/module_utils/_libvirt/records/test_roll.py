@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import run
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import (
+    PlaybookEnded,
+    RollRefused,
+    RollTakenOver,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
     Clock,
     HostEntry,
@@ -353,3 +357,37 @@ def test_one_that_cannot_be_read_where_none_belongs_holds_up_nobody() -> None:
     hosts = Hosts()
     hosts.volumes |= {"a1": {}, "a2": {}, "b": {"roll.7": "no json"}}
     assert begins(of_fleet(hosts, "a1", "a2", "c"))["answer"] == "go"
+
+
+@pytest.mark.parametrize("off", ["", "b", "bc"])
+def test_before_each_write_the_roll_is_asked_of_whoever_answers(off: str) -> None:
+    """Where most that keep the record are silent, those that answer are believed, as before the slice."""
+    hosts = Hosts()
+    store = volumes(hosts)
+    assert store.write(roll("us"), store.read()[1])
+    hosts.off = set(off)
+    module.check_write(volumes(hosts), "us")
+    with pytest.raises(RollTakenOver):
+        module.check_write(volumes(hosts), "others")
+    hosts.off = set()
+    closed = roll("us")
+    closed.state = State.STOPPED
+    assert store.write(closed, store.read()[1])
+    hosts.off = set(off)
+    with pytest.raises(RollTakenOver):
+        module.check_write(volumes(hosts), "us")
+    hosts.off = {"a", "b", "c"}
+    module.check_write(volumes(hosts), "us")  # no claim of a target is granted either then
+
+
+def test_nothing_is_written_to_the_record_for_a_playbook_that_was_killed() -> None:
+    hosts = Hosts()
+    store = volumes(hosts)
+
+    def ended() -> None:
+        raise PlaybookEnded
+
+    store.before_write = ended
+    with pytest.raises(PlaybookEnded):
+        store.write(roll("us"), store.read()[1])
+    assert not any(hosts.volumes.values())

@@ -1,0 +1,65 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which ansible-playbook this works for, and whether it lives.
+
+It can be killed alone, and then its workers and their modules live on: nobody reads what they do, and nobody knows
+that they do it. So each write asks. A module on another machine cannot see; there the record of the roll and the
+next slice tell.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from .._core.roll.owner import PlaybookEnded
+
+PROC = Path("/proc")
+SPEC = {"playbook": {"type": "str", "default": ""}}
+_HIDDEN = "there"  # a process of another user, with /proc mounted so that it is not seen
+
+
+def started(pid: int) -> str:
+    """When that process began, in ticks since the boot; '': there is none, or it is a zombie.
+
+    A controller that is not Linux has no /proc: there it says only that the process is there.
+    """
+    try:
+        text = (PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return _is_there(pid)
+    fields = text.rpartition(")")[2].split()
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _is_there(pid: int) -> str:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return _HIDDEN
+    except OSError:
+        return ""
+    return _HIDDEN
+
+
+def machine() -> str:
+    """This boot of this machine, and the PID namespace: where a number means the same process. '': not known."""
+    try:
+        boot = (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{(PROC / 'self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def told(pid: int) -> str:
+    """Of an ansible-playbook what a module has to know to look for itself."""
+    return f"{pid} {started(pid)} {machine()}"
+
+
+def check(playbook: str) -> None:
+    """Before each write. `playbook`: as `told` had it; '': nobody said. Raises PlaybookEnded."""
+    pid, begun, where = (*playbook.split(" "), "", "", "")[:3]
+    if where and where == machine() and started(int(pid)) not in (begun, _HIDDEN):
+        raise PlaybookEnded(f"ansible-playbook (process {pid}) ended. Nothing more is done; the same command goes on.")

@@ -1,0 +1,112 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Before each write a slice asks: does the playbook live for which it is done, and the roll to which it belongs?
+
+The worker of a playbook that was killed: test_orphan.py.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded, RollTakenOver
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.names import ROLL
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import pack
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
+from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
+from kubesim.kinds import BY_PLURAL
+
+LEASES = BY_PLURAL["leases"]
+
+# Of what a drain writes: the Lease of the node, its cordon and record, a VM's note, an Event, the eviction.
+WRITES = 6
+
+
+@pytest.fixture
+def playbook():
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def at_write(monkeypatch, number: int, what) -> list[str]:
+    """After that write `what` happens; the writes that came later are noted."""
+    later: list[str] = []
+    send, count = Client._send, [0]
+
+    def sent(client, method, path, *args):
+        if count[0] > number and method != "GET":
+            later.append(f"{method} {path}")
+        answer = send(client, method, path, *args)
+        if method != "GET":
+            count[0] += 1
+            if count[0] == number:
+                count[0] += 1
+                what()
+        return answer
+
+    monkeypatch.setattr(Client, "_send", sent)
+    return later
+
+
+def request_of(operator, **more):
+    return replace(operator.request(Intent.DRAINED, "run", 5.0), **more)
+
+
+def lease_of_n1(sim) -> str:
+    return next(one["spec"]["holderIdentity"] for one in sim.all(LEASES) if one["metadata"]["name"].endswith("n1"))
+
+
+@pytest.mark.parametrize("number", range(1, WRITES + 1))
+def test_nothing_is_written_for_a_playbook_that_was_killed(sim, operator, monkeypatch, playbook, number) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="60")
+
+    def kill() -> None:
+        playbook.kill()
+        playbook.wait()
+
+    later = at_write(monkeypatch, number, kill)
+    with pytest.raises(PlaybookEnded):
+        service.run_slice(request_of(operator, playbook=lives.told(playbook.pid)))
+    # The Lease alone is given back: nobody has to wait for it.
+    assert {one.rpartition("-")[2] for one in later} == {"n1"} and len(later) == 1, later
+    assert lease_of_n1(sim) == ""
+
+
+@pytest.mark.parametrize("number", range(1, WRITES + 1))
+def test_nothing_is_written_for_a_roll_that_was_closed(sim, operator, monkeypatch, number) -> None:
+    """Whoever asks: a worker of a playbook that was killed, whose parent is no longer to be seen."""
+    sim.add_vm("vm", "n1", migrate_seconds="60")
+    hosts = {"n1": HostEntry("n1", Stage.DRAINING)}
+    made = Roll("r", "us", "", "", "2026-03-01T10:00:00Z", hosts)
+    assert RollLease(Client(operator.auth), "default").write(made, None)
+
+    def close() -> None:
+        made.state = (State.STOPPED, State.ABORTED)[number % 2]
+        new = {ROLL: pack(made.to_json())}
+        sim.edit(LEASES, "virtops-roll", lambda o: o["metadata"]["annotations"].update(new), "default")
+
+    later = at_write(monkeypatch, number, close)
+    with pytest.raises(RollTakenOver):
+        service.run_slice(request_of(operator, roll_run="us"))
+    assert {one.rpartition("-")[2] for one in later} == {"n1"} and len(later) == 1, later
+    assert lease_of_n1(sim) == ""
+
+
+def test_a_drain_of_no_roll_does_not_ask_before_each_write(sim, operator) -> None:
+    for number in range(4):
+        sim.add_vm(f"vm{number}", "n1")
+    operator.slice(Intent.DRAINED, 1.5)
+    assert len(written(sim.log)) > 10 and len(sim.requests("GET", "leases/virtops-roll")) < 3

@@ -1,0 +1,65 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Does the playbook live for which something is done?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded, RollTakenOver
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
+
+
+@pytest.fixture
+def playbook() -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_as_long_as_it_lives_there_is_nothing_to_say(playbook: subprocess.Popen[bytes]) -> None:
+    lives.check(lives.told(playbook.pid))
+    lives.check("")  # nobody said for whom it works: the module was called by itself
+
+
+def test_of_one_that_was_killed_nothing_more_is_done(playbook: subprocess.Popen[bytes]) -> None:
+    """Not of one either that nobody has waited for yet, nor where its number is another's by now."""
+    told = lives.told(playbook.pid)
+    playbook.kill()
+    os.waitid(os.P_PID, playbook.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(PlaybookEnded, match=f"process {playbook.pid}. ended"):
+        lives.check(told)
+    playbook.wait()
+    with pytest.raises(RollTakenOver):  # as one whose roll is another's, in all that looks for that
+        lives.check(told)
+    pid, begun, where = lives.told(os.getpid()).split(" ")
+    with pytest.raises(PlaybookEnded):
+        lives.check(f"{pid} {int(begun) - 1} {where}")
+
+
+def test_what_cannot_be_seen_from_here_is_not_taken_for_dead(
+    playbook: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = lives.told(playbook.pid)
+    playbook.kill()
+    playbook.wait()
+    monkeypatch.setattr(lives, "machine", lambda: "another/pid:[1]")  # a host, or a container
+    lives.check(told)
+    monkeypatch.undo()
+    (tmp_path / "self").mkdir()
+
+    def refused(_pid: int, _signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(lives, "PROC", tmp_path)  # another user's, where /proc hides those
+    monkeypatch.setattr(lives.os, "kill", refused)
+    monkeypatch.setattr(lives, "machine", lambda: told.split(" ")[2])
+    lives.check(told)
