@@ -166,9 +166,10 @@ class Progress:
 
 
 def _how_far(result: Mapping[str, Any]) -> str:
-    """VMs of the host with which all is done that was to be done, of all: 14/22."""
+    """VMs of the host with which all is done, of all: 14/22; "-" while it waits to begin, and nothing was read."""
     vms = result.get("vms", [])
-    return f"{sum(vm['verdict'] not in _UNDONE for vm in vms)}/{len(vms)}"
+    counted = f"{sum(vm['verdict'] not in _UNDONE for vm in vms)}/{len(vms)}"
+    return counted if vms or not result.get("waits_for") else "-"
 
 
 def _lines(vms: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -171,15 +171,16 @@ class Lock:
     ) -> T:
         """What `read` gave, which nobody of ours has changed since.
 
-        `before`: a version of it, and the seconds for which it was seen not to change already. `left`: holders that
-        are slices of this run, and have ended.
+        `before`: a version of it, and since when an earlier slice saw it not to change, by the clock that all processes
+        of the machine share; the time until this slice counts as well. After a reboot nothing does. `left`: holders
+        that are slices of this run, and have ended.
 
         It is called between looking at the Lease and taking it: who gets it as he saw it knows
         that no one worked in between. Raises LockHeld after `patience` seconds, KubeError, and
         what `read` raises.
         """
         until, soon = self._clock() + patience, self._clock() + _SLICE_ENDS
-        seen, since = before[0], self._clock() - before[1]
+        seen, since = before[0], min(before[1], self._clock())
         while True:
             lease = self._client.find(f"{self._path}/{self.name}")
             if lease is None:
@@ -204,7 +205,7 @@ class Lock:
                 lasts = float(spec.get("leaseDurationSeconds") or 0)
                 raise LockHeld(
                     f"{holder} works on the node at this moment ({self.name})",
-                    (seen, unchanged),
+                    (seen, since),
                     f"It waits for the Lease {self.name} of run {holder.split(' ')[0]}: until that "
                     f"gives it back, or, if it was killed, {max(0.0, lasts - unchanged):.0f} s.",
                 )

@@ -74,8 +74,8 @@ def unpack_wait(text: str | None) -> tuple[tuple[str, float], float]:
     """Nothing seen and nothing waited, where the slice before did not wait."""
     if not text or not text.startswith(_WAIT):
         return ("", 0.0), 0.0
-    version, unchanged, waited = json.loads(text[len(_WAIT) :])
-    return (str(version), float(unchanged)), float(waited)
+    version, since, waited = json.loads(text[len(_WAIT) :])
+    return (str(version), float(since)), float(waited)
 
 
 def pack_left(text: str | None, holder: str) -> str:

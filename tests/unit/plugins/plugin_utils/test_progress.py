@@ -278,6 +278,10 @@ def test_one_missing_right_is_told_once_for_all_vms() -> None:
 def test_a_host_that_was_not_read_yet_is_not_said_to_have_no_vms() -> None:
     waits = {"node": "n2", "phase": "Draining", "vms": [], "counts": {"total": 0}, "waits_for": "It waits for a Lease."}
     assert heartbeat(waits) == "Draining  It waits for a Lease."
+    lines: list[str] = []
+    progress = Progress(lines.append, iter(range(0, 200, 20)).__next__)
+    progress.update({**waits, "changed": False})
+    assert said(lines) == ["n2 -  Draining  It waits for a Lease."]
     assert heartbeat({**waits, "waits_for": ""}) == "Draining  no VMs left"
 
 

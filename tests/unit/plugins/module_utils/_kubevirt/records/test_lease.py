@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
     Lock,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import Records
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.cursor import pack_wait, unpack_wait
 
 
 class Api:
@@ -126,6 +128,31 @@ def test_two_that_wait_do_not_keep_a_dead_holder_alive() -> None:
         api.lock("a").take(10.0, nothing)
     api.lock("b").take(35.0, nothing)
     assert api.holder == "b" and api.now - begun < 45.0
+
+
+def test_the_time_between_two_slices_that_wait_counts() -> None:
+    """On a busy machine a module takes ten seconds to begin: a Lease of 35 s was waited for 141 s, of 60 s 319 s."""
+    api = Api()
+    api.lock("dead").take(0.0, dict)
+    seen, said = ("", 0.0), []
+    while api.holder.startswith("dead"):
+        try:
+            api.lock("next").take(3.0, dict, seen)
+        except LockHeld as exc:
+            seen = unpack_wait(pack_wait(exc.seen, 0.0))[0]
+            said.append(int(exc.waits.rpartition(", ")[2].split(" ")[0]))
+            assert api.now < 60, "it waits for ever"
+            api.now += 10.0
+    assert api.now < 35 + 13 + 1
+    assert [before - after for before, after in pairwise(said)] == [13] * (len(said) - 1), said
+
+
+def test_a_clock_that_began_anew_has_counted_nothing() -> None:
+    api = Api()
+    api.lock("lives").take(0.0, dict)
+    assert api.lease is not None
+    with pytest.raises(LockHeld, match="works on the node"):
+        api.lock("next").take(3.0, dict, (api.lease["metadata"]["resourceVersion"], 90000.0))
 
 
 def test_what_is_read_is_what_the_winner_saw() -> None:
