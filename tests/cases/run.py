@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).parent
-PLATFORMS = ("libvirt", "kubevirt")
+PLATFORMS = ("libvirt", "kubevirt", "by_others")
 _CASE = re.compile(r"[lka](\d+)_\w+")
 
 
