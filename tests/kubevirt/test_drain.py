@@ -282,7 +282,7 @@ def test_an_owner_that_moves_its_vm_as_it_was_asked_is_no_second_loop(sim, opera
     assert "Cluster API, cluster c1" in vm["message"] and "has 300 s" in vm["message"]
     meta = {"name": "owners", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "vm"}}
     sim.add(VMIMS.plural, {"metadata": meta, "spec": {"vmiName": "vm"}})
-    sim.until(lambda: sim.world.store.find(VMIMS, "default", "owners")["status"].get("phase") == "Running")
+    sim.until(lambda: sim.world.store.find(VMIMS, "default", "owners").get("status", {}).get("phase") == "Running")
     vm = row(service.run_slice(replace(request, begun=True)), "vm")
     assert (vm["phase"], vm["reason"]) == ("Running", ""), vm
     while (found := service.run_slice(replace(request, begun=True)))["ended"] != "final":
