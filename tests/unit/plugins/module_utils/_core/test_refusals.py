@@ -126,7 +126,10 @@ def test_a_claim_of_no_vm_that_cannot_be_given_back_ends_in_time(blocked: bool) 
     made = two(vm(1, "a", **(FIXED if blocked else {})))
     made.machines["b"].claims["gone", "a"] = Reservation("gone", "b", "a", 1024)
     why = Finding(Reason.PeerUnreachable, "release: the pool is read-only")
-    stray = lambda action: why if action.do is Do.RELEASE and action.vm == "gone" else None  # noqa: E731
+
+    def stray(action: Action) -> Finding | None:
+        return why if action.do is Do.RELEASE and action.vm == "gone" else None
+
     outcome, _asked, seconds = drain(made, fails=stray)
     assert (outcome.phase, outcome.ended.value) == (NodePhase.BLOCKED, "final") and why in outcome.findings
     assert seconds < POLICY.pending_timeout + 60.0
@@ -312,7 +315,9 @@ def test_what_failed_for_one_vm_is_not_tried_by_the_next(way: str) -> None:
 
 
 def test_blocked_when_all_targets_have_failed() -> None:
-    fails = lambda action: NOWHERE if action.do is Do.MIGRATE else None  # noqa: E731
+    def fails(action: Action) -> Finding | None:
+        return NOWHERE if action.do is Do.MIGRATE else None
+
     outcome, _asked, _seconds = drain(_three(vm(1, "a")), fails=fails, policy=replace(POLICY, max_attempts=4))
     assert ended(outcome) == ("blocked", "AttemptsUsedUp")
     entry = outcome.record.vms["u1"]
