@@ -65,6 +65,9 @@ from ansible.plugins.loader import lookup_loader
 from ansible.plugins.lookup import LookupBase
 
 
+_NAMES = re.compile(r"[^\s,:;]")  # else it is separators only
+
+
 class LookupModule(LookupBase):
     """Raises AnsibleLookupError if no host is meant, or none matches."""
 
@@ -77,7 +80,13 @@ class LookupModule(LookupBase):
         if any(map(context.CLIARGS.get, ("syntax", "listtasks", "listtags"))):
             return [pattern or "all"]
         _check_all_run()
-        if not pattern:
+        limit = str(known.get("ansible_limit") or "")
+        if limit and not _NAMES.search(limit):
+            raise AnsibleLookupError(
+                f"--limit {limit!r} names no host, and Ansible takes that for all of them. Nothing was done. Name the "
+                "hosts, or leave it out; for every host of the inventory: -e maintenance_hosts=all."
+            )
+        if not _NAMES.search(pattern):
             pattern = self._nobody_said(known)
         # Each plain name by itself: the others would go on without a host that has a typo.
         for part in (*re.findall(r"(?:^|(?<=,))[\w.-]+(?=,|$)", pattern), pattern):

@@ -52,6 +52,7 @@ def test_what_must_outlive_the_node_is_kept_elsewhere(sim, operator, monkeypatch
         finding = found["findings"][0]
         assert finding["reason"] == "NodeUnreadable"
         assert "deleted" in finding["message"] and LEASE in finding["message"]
+        assert {vm["reason"] for vm in found["vms"] if vm["verdict"] == "pending"} == {"NodeUnreadable"}, found["vms"]
     moving = "waits" if sim.node_of("moves") != "n1" else "moves"
     sim.until(lambda: "Succeeded" in phases(sim))  # a missing Node stops no migration
     assert sim.node_of(moving) in ("n2", "n3") or sim.node_of("waits") in ("n2", "n3")

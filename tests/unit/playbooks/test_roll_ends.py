@@ -88,6 +88,22 @@ def test_a_limit_that_leaves_none_of_the_hosts_is_an_error(roll: Roll, playbook:
     assert roll.steps == []
 
 
+@pytest.mark.parametrize(
+    ("playbook", "words"),
+    [
+        ("drain", ["--limit", ","]),
+        pytest.param("rolling_maintenance", ["--limit", " : ", "-e", "maintenance_hosts=all"], marks=pytest.mark.full),
+        ("drain", ["-e", "maintenance_hosts=,"]),
+    ],
+)
+def test_separators_alone_are_not_every_host(roll: Roll, playbook: str, words: list[str]) -> None:
+    """To Ansible they are; a pipeline whose variable is empty writes them."""
+    code, text = roll.run("", *words, playbook=playbook)
+    assert code != 0
+    assert ("names no host" if "--limit" in words else "Name the hosts: ") in text, text
+    assert not roll.steps_file.exists()
+
+
 def test_a_platform_with_a_typo_is_told_as_that(roll: Roll) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_platform=kubvirt")
     assert code != 0

@@ -112,6 +112,9 @@ def _node_unreadable(step: Step, vms: list[VM], before: Mapping[str, Situation] 
     step.decision.node_findings[record.node] = (why,)
     drains = record.intent == Intent.DRAINED.value and bool(record.vms)
     if node is None or node.gone or not drains:
+        for entry in record.vms.values():
+            if not entry.ending:
+                entry.note(why)
         return NodePhase.BLOCKED
     waits = step.waits_for_node()
     _judge_vms(step, vms, before)
