@@ -64,7 +64,6 @@ from ansible.playbook.task import Task
 from ansible.plugins.loader import lookup_loader
 from ansible.plugins.lookup import LookupBase
 
-
 _NAMES = re.compile(r"[^\s,:;]")  # else it is separators only
 
 
