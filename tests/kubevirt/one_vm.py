@@ -15,6 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
     MigrationRequest,
     WantedState,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import facts
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIMS, VMIS
 from kubesim.patience import patience
@@ -61,13 +62,19 @@ class One:
         end = time.monotonic() + patience()
         while True:
             run_migration(request)
-            request = replace(request, begun=True)
-            if self.sim.call(lambda: set(phases(self.sim)) - {"Succeeded", "Failed"}):
+            # On a busy machine the VM has changed before it is signed, and so short a slice does not try again.
+            signed = self.sim.call(lambda request=request: self._signed_by(request))
+            request = replace(request, begun=signed)
+            if signed and self.sim.call(lambda: set(phases(self.sim)) - {"Succeeded", "Failed"}):
                 break
             assert time.monotonic() < end, "no migration began"
         if phase:
             self.sim.until(lambda: phase in phases(self.sim))
         return replace(request, seconds=4.0)
+
+    def _signed_by(self, request: MigrationRequest) -> bool:
+        vmi = self.sim.world.store.find(VMIS, request.namespace, request.name)
+        return vmi is not None and facts.request(vmi).get("run") == request.run_id
 
 
 def phases(sim: Kubesim) -> list[str]:
