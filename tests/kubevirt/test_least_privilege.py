@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import AccessDenied
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.declare import DeclareRequest, declare
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (
@@ -40,6 +41,12 @@ ONE_NODE = "ReadWriteOnce"
 GRANTED = sorted(
     (verb, resource) for rule in documented_rules() for resource in rule["resources"] for verb in rule["verbs"]
 )
+
+
+@pytest.fixture(autouse=True)
+def believed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That a denial has to stand for some seconds is asked elsewhere (test_api_away); here each would cost them."""
+    monkeypatch.setattr(client, "_DENIES_FOR", 0.0)
 
 
 # What the preflight says: on a cluster that stands still, with a VM, its volume and another pod.

@@ -199,6 +199,7 @@ def _with_lock(platform: KubeVirtPlatform, request: Request, lock: Lock, roll: R
         client.before_write = lambda: None  # whatever ended it: who comes next need not wait for it
         lock.release()
         raise
+    client.before_write = lambda: None  # the same where the roll was closed: who closed it waits for the Lease
     if found["phase"] == NodePhase.ACTIVE.value:
         lock.remove()
     elif "cursor" not in found:
