@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -85,23 +86,40 @@ def test_nothing_is_written_for_a_playbook_that_was_killed(sim, operator, monkey
     assert lease_of_n1(sim) == ""
 
 
-@pytest.mark.parametrize("number", range(1, WRITES + 1))
-def test_nothing_is_written_for_a_roll_that_was_closed(sim, operator, monkeypatch, number) -> None:
-    """Whoever asks: a worker of a playbook that was killed, whose parent is no longer to be seen."""
-    sim.add_vm("vm", "n1", migrate_seconds="60")
+def begun_roll(sim, operator):
+    """A roll of run `us` that is at n1; what closes it."""
     hosts = {"n1": HostEntry("n1", Stage.DRAINING)}
     made = Roll("r", "us", "", "", "2026-03-01T10:00:00Z", hosts)
     assert RollLease(Client(operator.auth), "default").write(made, None)
 
-    def close() -> None:
-        made.state = (State.STOPPED, State.ABORTED)[number % 2]
+    def close(state: State) -> None:
+        made.state = state
         new = {ROLL: pack(made.to_json())}
         sim.edit(LEASES, "virtops-roll", lambda o: o["metadata"]["annotations"].update(new), "default")
 
-    later = at_write(monkeypatch, number, close)
+    return close
+
+
+@pytest.mark.parametrize("number", range(1, WRITES + 1))
+def test_nothing_is_written_for_a_roll_that_was_closed(sim, operator, monkeypatch, number) -> None:
+    """Whoever asks: a worker of a playbook that was killed, whose parent is no longer to be seen."""
+    sim.add_vm("vm", "n1", migrate_seconds="60")
+    close = begun_roll(sim, operator)
+    state = (State.STOPPED, State.ABORTED)[number % 2]
+    later = at_write(monkeypatch, number, lambda: close(state))
     with pytest.raises(RollTakenOver):
         service.run_slice(request_of(operator, roll_run="us"))
     assert {one.rpartition("-")[2] for one in later} == {"n1"} and len(later) == 1, later
+    assert lease_of_n1(sim) == ""
+
+
+def test_the_lease_is_given_back_though_the_roll_was_closed_after_the_last_write(sim, operator, monkeypatch) -> None:
+    """The abort that closed it waits for the Lease."""
+    sim.add_vm("vm", "n1", migrate_seconds="600")
+    close = begun_roll(sim, operator)
+    monkeypatch.setattr(service, "_note", lambda *_args: close(State.ABORTED))
+    with suppress(RollTakenOver):
+        service.run_slice(request_of(operator, roll_run="us", seconds=1.0))
     assert lease_of_n1(sim) == ""
 
 
