@@ -63,15 +63,20 @@ class Replay:
             mix(self.told["steps"])
         self.pods: dict[str, list[str]] = {}
         self.migrations: dict[str, list[str]] = {}
+        self.spaces = {self._space(vm) for vm in self.told["vms"].values()}
         self.orders = Orders()
         self.wrong: list[str] = []
         self.over = False  # the recording has no more steps
         self.settled = False  # then all had changed as was recorded
         sim.call(lambda: sim.world.on_change(self._look))
 
+    def _space(self, vm: dict[str, Any]) -> str:
+        """`space`: of those in a second namespace."""
+        return self.namespace + vm.get("space", "")
+
     def _look(self, change: Change) -> None:
         meta, gone = change.obj["metadata"], change.type == "DELETED"
-        if meta.get("namespace") != self.namespace:
+        if meta.get("namespace") not in self.spaces:
             return
         if change.kind is PODS and change.type == "ADDED":
             vm = (meta.get("annotations") or {}).get("kubevirt.io/domain")
@@ -97,7 +102,7 @@ class Replay:
         names = "|".join(sorted(told["vms"], key=len, reverse=True))
         # As a value, in placeholders, in a path or "ns/x", behind VMI; never a key or a plain word,
         # nor the version of an API, which is the name of a VM as well.
-        places = ('(?<=")', "(?<=(?:pod|VMI|ion) )", "(?<=ns/)", "(?<=instances/)", "(?<=machines/)")
+        places = ('(?<=")', "(?<=(?:pod|VMI|ion) )", "(?<=ns/)", "(?<=nsb/)", "(?<=instances/)", "(?<=machines/)")
         no_version = r'(?<!version \\")(?<!apiVersion": ")'
         mark = re.compile(rf'(?:{"|".join(places)}){no_version}({names})(?=["/ .\\])(?!":)')
         for part in ("vms", "vmis", "migrations"):
@@ -117,7 +122,7 @@ class Replay:
             slow = float(vm.get("notes", {}).get("lab/start-seconds", "0")) > 1
             off = vm.get("run") in ("Halted", "Manual")
             if "at" not in vm and not slow and not off:
-                self.sim.until(lambda name=name: self.sim.running(name, self.namespace))
+                self.sim.until(lambda name=name, vm=vm: self.sim.running(name, self._space(vm)))
         if self.name.startswith("13"):
             spec = {"nodeName": f"{self.prefix}sim1", "containers": [templates.container()]}
             meta = {"name": "plain", "namespace": self.namespace}
@@ -133,7 +138,7 @@ class Replay:
             vm.get("node", f"{self.prefix}sim1"),
             strategy=vm.get("strategy"),
             run_strategy="" if vm.get("bare") else vm.get("run", "Always"),
-            namespace=self.namespace,
+            namespace=self._space(vm),
             wait=False,
             labels=vm.get("labels"),
             grace=vm.get("grace", 30),
@@ -188,10 +193,8 @@ class Replay:
         text = re.sub(r"<pod (\S+) (\d+)>", pod, text)
         text = re.sub(r"<migration (\S+) (\d+)>", migration, text)
         space = self.namespace
-        text = text.replace("/ns/", f"/{space}/").replace('"ns"', f'"{space}"')
         text = text.replace("<pool>", f"{self.prefix}{space}")
-        text = text.replace(":ns:", f":{space}:")
-        return text.replace('\\"ns/', f'\\"{space}/').replace('\\"ns\\"', f'\\"{space}\\"')
+        return re.sub(r'(?<=[/":])ns(?=b?[/":\\])', space, text)
 
     def _request(self, step: dict[str, Any]) -> None:
         try:

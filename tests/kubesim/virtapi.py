@@ -126,7 +126,7 @@ def _stop(world: World, vm: Obj, _body: Obj) -> int:
 def _restart(world: World, vm: Obj, _body: Obj) -> int:
     name, vmi = vm["metadata"]["name"], _vmi(world, vm)
     if vm["spec"].get("runStrategy", "Halted") in ("Halted", "Once"):
-        text = f"{vm['spec'].get('runStrategy', 'Halted')} does not support manual restart requests"
+        text = f"RunStategy {vm['spec'].get('runStrategy', 'Halted')} does not support manual restart requests"
         raise _refused(name, text)
     if vmi is None or words.final(vmi):
         raise _refused(name, "VM is not running")

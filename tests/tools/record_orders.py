@@ -9,7 +9,8 @@
 DIRECTORY has recordings of a cluster: NAME.jsonl for each
 tests/kubesim/tests/expected/NAME.json, one JSON object a line, of which those with
 `"kind": "watch"` count. ADDED and DELETED carry the object, MODIFIED a merge patch (RFC 7396).
-Only `beats`, `vmis` and `migrations` of an expectation are written. For those who make a new
+Only `beats`, `vmis` and `migrations` of an expectation are written; `begin` and `end` of it, where
+it has them, are seconds of the recording. For those who make a new
 recording; neither the simulator nor a test reads one.
 """
 
@@ -39,30 +40,40 @@ def merged(old: Any, patch: Any) -> Any:
     return new
 
 
-def orders(recording: Path) -> Orders:
+def before(status: dict[str, Any]) -> list[dict[str, Any]]:
+    """Some recordings begin where a VMI runs already, is marked already, or its migration has begun."""
+    node, mark = ({key: status[key]} if key in status else {} for key in ("nodeName", "evacuationNodeName"))
+    migrates = [{"phase": "Pending"}] if status.get("phase") == "Scheduling" and not node else []
+    return [{}, *([node, {**node, **mark}] if mark else migrates)]
+
+
+def orders(recording: Path, end: float | None = None) -> Orders:
+    """Until `end`, seconds: then whoever recorded it cleaned up."""
     found, state = Orders(), {}
     for line in recording.read_text(encoding="utf-8").splitlines():
         event = json.loads(line)
         if event["kind"] != "watch" or event["resource"] not in _WATCHED:
             continue
+        if end is not None and event["t"] > end:
+            break
         key = (event["resource"], event["name"])
+        look = found.vmi if event["resource"] == _WATCHED[0] else found.migration
         if event["type"] == "DELETED":  # some recordings leave out what it was meant to be
             obj = {**state.get(key, {}), **event["object"]}
         elif event["type"] == "ADDED":
             obj = event["object"]
-            if event["resource"] == _WATCHED[0]:  # some begin where it runs already
-                found.vmi({**obj, "status": {}})
+            for status in before(obj.get("status") or {}):
+                look({**obj, "status": status})
         else:
             obj = merged(state[key], event["patch"])
         state[key] = obj
-        look = found.vmi if event["resource"] == _WATCHED[0] else found.migration
         look(obj, gone=event["type"] == "DELETED")
     return found
 
 
-def beats(recording: Path) -> list[float]:
-    """Of the first node: seconds after the first request that changes something."""
-    begin, found = None, []
+def beats(recording: Path, begin: float | None = None) -> list[float]:
+    """Of the first node: seconds after the first request that changes something, or after `begin`."""
+    found = []
     first = ""
     for line in recording.read_text(encoding="utf-8").splitlines():
         event = json.loads(line)
@@ -89,7 +100,8 @@ def text_of(told: dict[str, Any]) -> str:
 
     steps = '"steps": [\n' + inner([json.dumps(step) for step in told["steps"]]) + "\n]"
     found = f'"beats": {json.dumps(told["beats"])}'
-    parts = [mapping("vms"), steps, found, mapping("vmis"), mapping("migrations")]
+    limits = [f'"{key}": {told[key]}' for key in ("begin", "end") if key in told]
+    parts = [*limits, mapping("vms"), steps, found, mapping("vmis"), mapping("migrations")]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
@@ -99,9 +111,9 @@ def main() -> int:
         return 2
     for path in sorted(EXPECTED.glob("*.json")):
         recording = Path(sys.argv[1]) / f"{path.stem}.jsonl"
-        found = orders(recording)
         told = json.loads(path.read_text(encoding="utf-8"))
-        told.update(beats=beats(recording), vmis=found.vmis(), migrations=found.migrations())
+        found = orders(recording, told.get("end"))
+        told.update(beats=beats(recording, told.get("begin")), vmis=found.vmis(), migrations=found.migrations())
         path.write_text(text_of(told), encoding="utf-8")
     return 0
 
