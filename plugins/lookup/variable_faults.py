@@ -31,6 +31,13 @@ options:
         and C(restore_node) must not name other ones.
     type: bool
     default: false
+  others:
+    description:
+      - Hosts that are worked on in one play. Two of them that name one node, by C(drain_node) for example, are a
+        fault.
+    type: list
+    elements: str
+    default: []
 """
 
 EXAMPLES = r"""
@@ -52,7 +59,7 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import misnamed
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import misnamed, one_node
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import faults
 
 
@@ -68,6 +75,8 @@ class LookupModule(LookupBase):
         for host in terms if self.get_option("roll") else ():
             given = known["hostvars"][host]
             told |= dict.fromkeys(misnamed(host, given, self._reader(given)))
+        others = {host: known["hostvars"][host] for host in self.get_option("others")}
+        told |= dict.fromkeys(one_node({host: (given, self._reader(given)) for host, given in others.items()}))
         return list(told)
 
     def _reader(self, given: Mapping[str, Any]) -> Callable[[str], Any]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.addresses import one_host
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned, window
 
@@ -101,4 +102,16 @@ def misnamed(host: str, given: Iterable[str], value: Callable[[str], Any]) -> li
     return found
 
 
-__all__ = ["Foreseen", "foresee", "misnamed"]
+def one_node(hosts: Mapping[str, tuple[Iterable[str], Callable[[str], Any]]]) -> list[str]:
+    """Hosts of the inventory that are one node by these variables. `hosts`: what each is given, as in `misnamed`."""
+    found = []
+    for name in sorted(_NODES):
+        nodes = {}
+        for host, (given, value) in hosts.items():
+            with suppress(LookupError):
+                nodes[host] = str((value(name) if name in given else "") or host)
+        found.append(one_host(nodes, name))
+    return [text for text in found if text]
+
+
+__all__ = ["Foreseen", "foresee", "misnamed", "one_node"]

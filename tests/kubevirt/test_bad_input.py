@@ -119,3 +119,19 @@ def test_the_plan_takes_a_share_of_the_fleet(sim, plays) -> None:
     done = plays.own("plan", maintenance_plan_file="/none/plan.json")
     assert done.returncode == 2
     assert "there is no directory /none on the controller" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "playbook", ["drain", pytest.param("preflight", marks=full), pytest.param("restore", marks=full)]
+)
+def test_a_node_that_is_in_the_inventory_twice(sim, plays, playbook: str) -> None:
+    """By two names, both of which are to be worked on; one alone may have another name than the node."""
+    node = {f"{role}_node": "n1" for role in ("drain", "preflight", "restore")}
+    plays.inventory({"also-n1": node})
+    done = plays.own(playbook, maintenance_hosts="n1,also-n1")
+    assert done.returncode == 2
+    assert "n1 and also-n1 are one host (drain_node n1): take all but one" in done.stdout, done.stdout
+    assert written(sim.log) == []
+    assert not [call for call in sim.log if "/nodes/" in call.path]
+    done = plays.own(playbook, maintenance_hosts="also-n1")
+    assert done.returncode == 0, done.stdout

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._core.model import constraints_text
-from .._core.model.addresses import passwords_in
+from .._core.model.addresses import one_host, passwords_in
 from .._core.model.observation import EvictionStrategy, OnNotMigratable
 from .._core.model.policy import Limits, PlacementPolicy, Policy, PolicyError, Profile
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
@@ -191,6 +191,9 @@ def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:
                 taints=constraints_text.taints(f"peers[].taints of {name}", peer.get("taints")),
             )
         )
+    same = one_host({config.name: config.uri for config in configs}, "URI")
+    if same:
+        raise PolicyError(f"peers: {same}")
     slots_on = params["slots_on"]
     if slots_on and slots_on != own and slots_on not in seen:
         raise PolicyError(f"slots_on names {slots_on}, which is not one of the hosts")

@@ -20,7 +20,7 @@ from ..store.cordon import is_ours
 from .control_node import ControlNode
 from .dirty_rate import measure
 from .host import DomainNow, Host, HostNow
-from .peers import Peers
+from .peers import Peers, check_machines
 from .vm import VMFacts, read_vm_facts, unreadable
 
 
@@ -71,19 +71,11 @@ class Observer:
         self._only = None if names is None else names | self._asked.known_silent
 
     def read_hosts(self) -> dict[str, HostNow]:
-        """One read of every host that is not left out, the peers at the same time."""
+        """One read of every host that is not left out, the peers at the same time. Raises PolicyError for two names of
+        one machine."""
         self._asked.ask(self._only)
         reads = [self._source.read(True), *self._asked.answers().values()]
-        known: dict[str, str] = {}
-        for read in reads:
-            other = known.setdefault(read.identity, read.name) if read.identity else read.name
-            if other != read.name and not read.error:
-                # Believed, it would be counted twice, or be the target of its own VMs.
-                uri = next(peer.config.uri for peer in self._peers if peer.name == read.name)
-                read.error = (
-                    f"{uri} leads to {other} itself: both say that they are host {read.identity}. Is the URI right? "
-                    "Of two machines, give one another host_uuid in libvirtd.conf (virtqemud.conf)"
-                )
+        check_machines({read.name: read.identity for read in reads if not read.error})
         return {read.name: read for read in reads}
 
     def observe(

@@ -19,6 +19,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from ..._core.model.addresses import one_host
+from ..._core.model.policy import PolicyError
 from ..host.connection import HostUnreachable, open_connection
 from .host import Host, HostNow
 
@@ -39,6 +41,13 @@ _AGAIN = 5.0
 # What a slice has noted means nothing when it is older.
 _NOTED = 120.0
 _WORKERS = 24
+
+
+def check_machines(found: Mapping[str, str]) -> None:
+    """Raises PolicyError for two names of one machine. `found`: the UUID that the libvirt of each has for its host."""
+    same = one_host(found, "UUID")
+    if same:
+        raise PolicyError(f"{same} Of two machines, give one another host_uuid in libvirtd.conf (virtqemud.conf).")
 
 
 def open_peer(uri: str) -> Any:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import select
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ from ..._core.roll.owner import RollUnreadable
 from ..._core.roll.record import OVER, Clock, Fleet, Roll, Stage, State
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostConfig
-from ..observe.peers import KNOWN_SILENT, PATIENCE, Task, Threads, open_peer
+from ..observe.peers import KNOWN_SILENT, PATIENCE, Task, Threads, check_machines, open_peer
 from ..store.names import CORDON, split_generation
 from ..store.volumes import StoreError, VolumeTorn
 
@@ -114,7 +115,7 @@ def note_seen(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str,
 
 
 class RollVolumes:
-    """Implements roll.record.RollStore. Raises RollUnreadable, RecordError.
+    """Implements roll.record.RollStore. Raises RollUnreadable, RecordError, PolicyError.
 
     `hosts`: the fleet by name. `quorum_hosts`: those that count the slots.
     """
@@ -124,6 +125,7 @@ class RollVolumes:
         self._quorum = quorum_hosts
         self._threads = Threads()
         self.before_write: Callable[[], None] = lambda: None  # it raises to stop it
+        self._machines: dict[str, str] = {}  # the UUID that libvirt has for each
         self._late: dict[str, Task] = {}  # hosts that still owe an answer to an earlier question
 
     def close(self) -> None:
@@ -226,7 +228,16 @@ class RollVolumes:
         return None if found is None or found.state in OVER else found
 
     def _ask(self, names: Sequence[str], question: Callable[[Host], T]) -> tuple[dict[str, T], dict[str, str]]:
-        """All at the same time. (answers, why the others gave none). Who is late is no answer."""
+        """All at the same time. (answers, why the others gave none). Raises PolicyError for two names of one machine,
+        which would be a majority of itself: before anything else, since the question may make the pool there."""
+        new = [name for name in names if name not in self._machines]
+        if new:
+            self._machines.update(self._ask_all(new, _machine)[0])
+            check_machines({name: self._machines[name] for name in self._hosts if name in self._machines})
+        return self._ask_all(names, question)
+
+    def _ask_all(self, names: Sequence[str], question: Callable[[Host], T]) -> tuple[dict[str, T], dict[str, str]]:
+        """Who is late is no answer."""
         asked = [name for name in names if name not in self._late or self._late[name].done.is_set()]
         tasks = {name: self._threads.submit(_guarded(self._hosts[name], question)) for name in asked}
         answers: dict[str, T] = {}
@@ -262,10 +273,14 @@ def _guarded(host: Host, question: Callable[[Host], T]) -> Callable[[], T]:
     def ask() -> T:
         try:
             return question(host)
-        except (StoreError, libvirt.libvirtError) as exc:
+        except (StoreError, libvirt.libvirtError, ET.ParseError, ValueError) as exc:
             raise HostUnreachable(host.config.uri, str(exc)) from exc
 
     return ask
+
+
+def _machine(host: Host) -> str:
+    return host.identity
 
 
 def _names(host: Host) -> list[str]:

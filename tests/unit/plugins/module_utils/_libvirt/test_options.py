@@ -118,6 +118,7 @@ def test_settings_may_have_the_other_word(given_as: str, value: str, wanted: Mig
         ([peer("host-a")], "the host itself"),
         ([peer("host-b"), peer("host-b")], "twice"),
         ([peer("host-b", "")], "has no uri"),
+        ([peer("host-b", "x://b"), peer("host-c", "x://b")], "host-b and host-c are one host \\(URI x://b"),
         ([peer("")], "peers\\[\\].name is ''"),
         ([peer("fd00::2")], "fd00::2.*expected"),
         ([peer("host b")], "host b.*URI"),

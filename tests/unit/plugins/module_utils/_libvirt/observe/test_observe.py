@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Job, Node, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
@@ -197,14 +198,15 @@ def test_a_peer_that_does_not_answer_for_a_vm_is_asked_again(monkeypatch: pytest
     assert fleet.facts_read == 2
 
 
-def test_a_name_that_leads_to_the_host_itself_is_no_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By an address in the inventory that is wrong it would be the target of its own VMs, or count for two."""
+def test_two_names_of_one_machine_are_told_by_both_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the target of its own VMs, or count for two. One that is down is nobody's other name."""
     fleet = Fleet(monkeypatch)
     for name, itself in (("b", "a"), ("c", "b")):
         fleet.machines = {name: itself}
-        nodes = fleet.observer.observe(None, 0.0, frozenset(), {}).nodes
-        assert [one.name for one in nodes.values() if not one.reachable] == [name]
-        assert f"x://{name} leads to {itself}" in nodes[name].message and "host_uuid" in nodes[name].message
+        with pytest.raises(PolicyError, match=rf"{itself} and {name} are one host \(UUID {itself}\).*host_uuid"):
+            fleet.observer.observe(None, 0.0, frozenset(), {})
+    fleet.machines, fleet.down = {"b": "", "c": ""}, {"b", "c"}
+    assert fleet.full()
 
 
 def test_a_peer_that_is_back_is_asked_for_each_vm(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import run
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import (
     PlaybookEnded,
@@ -51,6 +52,7 @@ class Hosts:
         self.volumes: dict[str, dict[str, str]] = {name: {} for name in QUORUM}
         self.off: set[str] = set()
         self.wait_for: dict[str, Event] = {}  # they answer late, and were silent in the slice before
+        self.machines: dict[str, str] = {}  # of those that are not what their name says
         self.calls = 0
         self.before: dict[int, Callable[[], object]] = {}
 
@@ -68,6 +70,10 @@ class Host:
     def __init__(self, hosts: Hosts, name: str, counted: bool) -> None:
         self._hosts, self._name, self._counted = hosts, name, counted
         self.known_silent = name in hosts.wait_for
+
+    @property
+    def identity(self) -> str:
+        return self._hosts.machines.get(self._name, self._name)
 
     @property
     def store(self) -> Host:
@@ -391,3 +397,18 @@ def test_nothing_is_written_to_the_record_for_a_playbook_that_was_killed() -> No
     with pytest.raises(PlaybookEnded):
         store.write(roll("us"), store.read()[1])
     assert not any(hosts.volumes.values())
+
+
+def test_a_machine_with_two_names_is_no_majority_of_itself() -> None:
+    """Told before a roll is begun or carried on, also if the second name does not keep the record."""
+    hosts = Hosts()
+    hosts.volumes["d"] = {}
+    fleet = {name: Host(hosts, name, False) for name in (*QUORUM, "d")}
+    hosts.machines = {"d": "a"}
+    store = RollVolumes(fleet, QUORUM)
+    store.read()
+    with pytest.raises(PolicyError, match=r"a and d are one host \(UUID a\)"):
+        store.fleet()
+    hosts.machines = {"b": "a"}
+    with pytest.raises(PolicyError, match=r"a and b are one host \(UUID a\)"):
+        RollVolumes(fleet, QUORUM).read()
