@@ -41,6 +41,8 @@ from .world import World
 
 T = TypeVar("T")
 PATIENCE = 120.0  # seconds
+# What of it can be held up.
+VIRT_CONTROLLER = frozenset({"vm", "migration", "evacuation"})
 
 
 class Kubesim:
@@ -165,6 +167,26 @@ class Kubesim:
             self.api.faults.restart(away, blank)
             for transport in self._transports:
                 transport.abort()
+
+        self.call(go)
+
+    def virt_controller(self, runs: bool) -> None:
+        """It is away, or it is back and looks at everything. The guests' nodes go on without it."""
+
+        def go() -> None:
+            if not runs:
+                self.world.paused |= VIRT_CONTROLLER
+                return
+            self.world.paused -= VIRT_CONTROLLER
+            seen = {"kubevirt.io/latest-observed-api-version": "v1"}  # each of its writes wakes the others
+            for vmi in list(self.world.store.all(VMIS)):
+                meta = vmi["metadata"]
+                self.world.store.change(
+                    VMIS,
+                    meta["namespace"],
+                    meta["name"],
+                    lambda o: o["metadata"].setdefault("annotations", {}).update(seen),
+                )
 
         self.call(go)
 

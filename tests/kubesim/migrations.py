@@ -153,7 +153,7 @@ class MigrationController:
         if wait > 0:
             text = f"backoff migrating vmi {meta['namespace']}/{vmi['metadata']['name']}"
             self._world.event(vmi, "MigrationBackoff", text, "Warning")
-            self._world.later(wait, *again)
+            self._world.later(min(wait, 0.5), *again)  # looked at, and told, again and again
             return
         if not self._slot(migration, vmi):
             self._world.later(1.0, *again)

@@ -20,6 +20,9 @@ from .store import Change, Obj, Store, random_name
 T = TypeVar("T")
 # As client-go does: so many of one reason about one object, the next ones are told together, with the newest text.
 SIMILAR = 10
+# And of one component about one object it takes so many, then one in so many seconds, whatever their reasons.
+BURST, REFILL = 25, 300.0
+_OF_NODES = frozenset({"Migrated", "Migrating", "Started", "Stopped"})  # what virt-handlers tell of a VMI
 COMBINED = "(combined from similar events): "
 DEFAULTS: dict[str, Any] = {
     "parallelMigrationsPerCluster": 5,
@@ -51,6 +54,7 @@ class World:
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._number = itertools.count()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._events_left: dict[tuple[str, bool], tuple[float, float]] = {}  # UID, by a virt-handler -> how many, when
         self.broken: list[str] = []  # what a controller of ours could not do
 
     # Work
@@ -135,9 +139,11 @@ class World:
         return {**found, **own}
 
     def event(self, obj: Obj, reason: str, message: str, kind: str = "Normal") -> None:
-        """An Event; the same one again only counts."""
+        """An Event; the same one again only counts, and of too many the later ones never come."""
         meta = obj["metadata"]
         stamp = self.clock.stamp()
+        if not self._may_tell((meta["uid"], reason in _OF_NODES)):
+            return
         namespace = meta.get("namespace", "default")
         like = [
             found
@@ -175,6 +181,13 @@ class World:
                 "lastTimestamp": stamp,
             },
         )
+
+    def _may_tell(self, key: tuple[str, bool]) -> bool:
+        now = self.clock.now()
+        left, at = self._events_left.get(key, (float(BURST), now))
+        left = min(float(BURST), left + (now - at) / REFILL)
+        self._events_left[key] = (left - 1 if left >= 1 else left, now)
+        return left >= 1
 
     def pods_of(self, vmi: Obj) -> list[Obj]:
         uid = vmi["metadata"]["uid"]

@@ -6,16 +6,21 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode, service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting import causes
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.waiting.read import WaitReader
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim import templates
-from kubesim.kinds import NODES, PODS, QUOTAS, VMIMS, VMIS
+from kubesim.kinds import EVENTS, NAMESPACES, NODES, PODS, QUOTAS, VMIMS, VMIS
 from kubesim.reading import add_budget, clean, evictions, free_slots, row, take_slots
 
 pytestmark = pytest.mark.full
@@ -159,6 +164,60 @@ def test_those_who_hold_the_slots_of_the_cluster_are_named(sim, operator) -> Non
     assert "1 of 1 migrations of the cluster are taken: default/far" in found["message"]
 
 
+def test_a_virt_controller_that_is_away_is_named_when_the_vmis_say_that_their_moves_are_over(
+    sim, operator, same_clock
+) -> None:
+    """It exits when the API was away for 12 s. virt-handlers go on, and only it closes the migration objects."""
+    for name in ("a", "b", "c"):
+        sim.add_vm(name, "n1", migrate_seconds="3")
+    operator.slice(Intent.DRAINED, 0.3, run_id="r")
+    sim.until(lambda: [m["status"].get("phase") for m in sim.world.store.all(VMIMS)].count("Running") == 2)
+    sim.virt_controller(runs=False)
+    for _slice in range(10):
+        found = operator.slice(Intent.DRAINED, 4.0, run_id="r")
+        if "VirtControllerSilent" in str(found):
+            break
+    (waits,) = [vm for vm in found["vms"] if vm["verdict"] == "pending"]
+    assert waits["reason"] == "VirtControllerSilent", found
+    assert re.fullmatch(
+        r"default/.: its VMI says that kubevirt-evacuation-\w+ was over at 20\S+Z, and it is still Running: "
+        r"virt-controller does not follow\.",
+        waits["message"],
+    )
+    assert [vm["verdict"] for vm in found["vms"]].count("moved") == 2
+    sim.virt_controller(runs=True)
+    assert operator.drain()["phase"] == "Drained"
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "said"),
+    [
+        ("", {}, "m was made at 2026-03-01T10:00:00Z and has no phase"),
+        (
+            "PreparingTarget",
+            {"targetNodeAddress": "10.0.0.1"},
+            "its target is prepared, and m is still PreparingTarget",
+        ),
+        ("PreparingTarget", {}, "virt-handler on n2 has not prepared the target"),
+        ("TargetReady", {"startTimestamp": "2026-03-01T10:00:00Z"}, "m runs, and it is still TargetReady"),
+        ("TargetReady", {}, "virt-handler on n1 has not begun"),
+        (
+            "Running",
+            {"failed": True, "endTimestamp": "2026-03-01T10:00:00Z"},
+            "m failed at 2026-03-01T10:00:00Z, and it is still Running",
+        ),
+    ],
+)
+def test_who_does_not_follow_is_told_by_what_the_vmi_says(phase: str, state: dict[str, str], said: str) -> None:
+    meta = {"namespace": "default", "name": "m", "uid": "m", "creationTimestamp": "2026-03-01T10:00:00Z"}
+    nodes = {"migrationUid": "m", "sourceNode": "n1", "targetNode": "n2", **state}
+    vmi = {"metadata": {**meta, "name": "vm"}, "spec": {}, "status": {"phase": "Running", "migrationState": nodes}}
+    migration = {"metadata": meta, "spec": {"vmiName": "vm"}, "status": {"phase": phase}}
+    found = causes.first(causes.Known(vmi, [migration], 1e10))
+    assert found is not None and said in found.message
+    assert (found.reason.value == "VirtControllerSilent") == ("virt-controller" in found.message)
+
+
 def test_the_back_off_is_told(sim, operator) -> None:
     sim.add_vm("flaky", "n1", migrate_result="fail", migrate_seconds="1")
     found = operator.slice(Intent.DRAINED, 2.0)
@@ -245,22 +304,46 @@ def test_a_budget_over_a_vm_that_shall_stop_is_told(sim, operator) -> None:
     assert sim.node_of("silent") == "n1"
 
 
-def test_a_target_pod_that_is_refused_is_told_by_its_event(sim, operator) -> None:
-    """PodSecurity: nothing but an event on the VMI tells why there is no target pod."""
-    sim.add_vm("vm", "n1")
-    text = 'Error creating pod: pods "virt-launcher-vm" is forbidden: violates PodSecurity'
-    operator.slice(Intent.DRAINED, 0.5, run_id="run-1")
-    sim.world.paused.add("migration")
-    sim.call(lambda: _pending(sim))
-    vmi = sim.find(VMIS, "vm")
-    sim.call(lambda: sim.world.event(vmi, "FailedCreate", text, "Warning"))
-    found = row(operator.slice(Intent.DRAINED, 5.0, run_id="run-1"), "vm")
-    assert (found["reason"], found["message"]) == ("TargetPodRefused", text)
-    sim.world.paused.clear()
-
-
 PODSECURITY = 'violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false'
 LIMITRANGE = "maximum memory usage per Container is 1Gi, but limit is 2Gi"
+
+
+ENFORCED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+@pytest.fixture
+def same_clock(sim, monkeypatch) -> None:
+    """How long something waits is told by the stamps of the cluster, whose time goes faster than ours."""
+    read = functools.partial(WaitReader, wall=sim.world.clock.now)
+    monkeypatch.setattr(observe, "WaitReader", read)
+
+
+def test_a_target_pod_that_is_refused_after_a_back_off_is_told_without_an_event(sim, operator, same_clock) -> None:
+    """PodSecurity: nothing but an event on the VMI tells why there is no target pod. The back-off has used these up."""
+    sim.add_vm("vm", "n1", migrate_result="fail", migrate_seconds="1")
+    _until(operator, "MigrationBackoff")
+    sim.world.pods_refused["default"] = PODSECURITY
+    sim.edit(NAMESPACES, "default", lambda o: o["metadata"]["labels"].update(ENFORCED))
+    found = _until(operator, "TargetPodRefused")
+    assert not [e for e in sim.all(EVENTS) if e["reason"] == "FailedCreate"]
+    assert re.fullmatch(
+        r"KubeVirt makes no target pod since \S+Z, though 0 of 2 outbound migrations of n1 and 0 of 5 of the cluster "
+        r"are taken; virt-controller's log has the reason\. Of its events about a VM the API gets 25, then one in "
+        r"300 s; its back-off took 2\d\. Namespace default enforces PodSecurity restricted\.",
+        found["message"],
+    ), found
+    ended = operator.drain(pending_timeout=1.0, max_attempts=9)
+    assert (ended["phase"], row(ended, "vm")["reason"]) == ("Blocked", "TargetPodRefused")
+    assert "should begin" not in str(ended) and sim.leftovers() == []
+
+
+def _until(operator, reason: str) -> dict[str, Any]:
+    """The VM's row when it has this reason."""
+    for _slice in range(20):
+        found = row(operator.slice(Intent.DRAINED, 1.0, "r", max_attempts=9), "vm")
+        if found["reason"] == reason:
+            return found
+    raise AssertionError(found)
 
 
 @pytest.mark.parametrize("why", [PODSECURITY, LIMITRANGE])
@@ -286,18 +369,6 @@ def test_what_an_earlier_slice_has_told_is_told_by_the_first_look_of_the_next(si
     request = operator.request(Intent.DRAINED, "run-1", 0.01)
     found = row(service.run_slice(replace(request, begun=True)), "vm")
     assert found["reason"] == "TargetPodRefused", found
-
-
-def _pending(sim) -> None:
-    """Its migration and target pod as they are before KubeVirt has begun."""
-    store = sim.world.store
-    for pod in store.all(PODS):
-        if "kubevirt.io/migrationJobUID" in pod["metadata"]["labels"]:
-            store.delete(PODS, "default", pod["metadata"]["name"])
-    for migration in store.all(VMIMS):
-        name = migration["metadata"]["name"]
-        store.change(VMIMS, "default", name, lambda o: o["status"].update(phase="Pending"))
-        store.change(VMIS, "default", "vm", lambda o: o["status"].pop("migrationState", None))
 
 
 def test_a_mark_for_which_no_migration_is_made_is_told_and_taken_back(sim, operator) -> None:

@@ -129,13 +129,17 @@ ROWS: dict[Reason, Row] = {
         "The VM is marked for evacuation, and it has no migration.",
         "Wait some minutes: KubeVirt continues when the Node changes. To end it, abort it.",
     ),
+    Reason.VirtControllerSilent: Row(
+        "virt-controller does not take up what its objects report, so no migration begins or ends.",
+        "Check the virt-controller pods: one of them must lead. It then goes on by itself; guests run meanwhile.",
+    ),
     Reason.TargetPodNotReady: Row(
         "The target pod has a node and does not start.",
         "Check the events of the pod: image, init container, or the node's kubelet.",
     ),
     Reason.TargetPodRefused: Row(
-        "The API server refuses the target pod that KubeVirt creates.",
-        "Change what the message names: the namespace's PodSecurity level, or a webhook.",
+        "KubeVirt does not get a target pod: the API server refuses it.",
+        "Change what the message names: the namespace's PodSecurity level, a LimitRange or a webhook.",
     ),
     Reason.StorageNotReady: Row(
         "A volume of the target pod cannot be bound, attached or mounted.",

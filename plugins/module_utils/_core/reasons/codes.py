@@ -123,6 +123,7 @@ class Reason(str, Enum):
     VolumeStillAttached = "VolumeStillAttached"
     LastReadyReplica = "LastReadyReplica"
     EvacuationNotStarted = "EvacuationNotStarted"
+    VirtControllerSilent = "VirtControllerSilent"
     TargetPodNotReady = "TargetPodNotReady"
     TargetPodRefused = "TargetPodRefused"
     StorageNotReady = "StorageNotReady"

@@ -157,7 +157,7 @@ def _close(view: View, asked: RequestNote) -> Step:
         f"It runs on {view.node} since {state.get('endTimestamp')}; "
         f"{open_[-1]['metadata']['name']} stays {facts.phase(open_[-1])}"
     )
-    text += f" because of {kept}." if kept else "."
+    text += f" because of {kept}." if kept else ": virt-controller does not follow."
     return _done(Phase.MIGRATED, Finding(Reason.MigrationObjectStays, text), work)
 
 

@@ -20,7 +20,7 @@ from ..objects import facts, migration_policy, names
 from ..observe.migration_policies import MigrationPolicies
 from ..requests import migration_api
 from ..waiting.causes import Known
-from ..waiting.slots import Holder, with_sources
+from ..waiting.slots import Holder, last_end, with_sources
 from .result import row
 
 Obj = dict[str, Any]
@@ -60,6 +60,7 @@ class _Reading:
         self._not_read: dict[str, None] = {}  # in order, each once
         self._holders: list[Holder] | None = None
         self._asked_holders = False
+        self._freed = 0.0
         self._policies = MigrationPolicies(client)
         self._quotas: dict[str, list[Obj]] = {}
 
@@ -164,6 +165,7 @@ class _Reading:
             slots,
             migration_policy.settings(cluster.migrations, policy, cluster.version),
             policy["metadata"]["name"] if policy else "",
+            freed=self._freed,
         )
 
     def _try(self, what: Callable[[], T], otherwise: T) -> T:
@@ -197,6 +199,7 @@ class _Reading:
             path = f"{names.KUBEVIRT}/{_VMIMS}"
             items = self._try(lambda: self._client.list(path)[0], None)
             self._holders = None if items is None else with_sources(items, self._vmi, self._now)
+            self._freed = last_end(items or [])
         return self._holders
 
     def _vmi(self, namespace: str, name: str) -> Obj | None:

@@ -80,7 +80,9 @@ def _stays(vmi: Obj, migration: Obj) -> Finding:
         f"the object is still {facts.phase(migration)}"
     )
     kept = facts.what_keeps_it(vmi)
-    return Finding(Reason.MigrationObjectStays, text + (f" because of {kept}." if kept else "."))
+    return Finding(
+        Reason.MigrationObjectStays, text + (f" because of {kept}." if kept else ": virt-controller does not follow.")
+    )
 
 
 def _aborting(migration: Obj) -> Finding:

@@ -22,6 +22,8 @@ AGAIN = "again"  # in our note on a cordon
 FINAL = ("Succeeded", "Failed")
 # Phases of a migration whose target is not ready; an abort waits for their end.
 PREPARING = ("PreparingTarget", "TargetReady")
+# So many seconds virt-controller may take for what it takes up at once.
+_FOLLOWS = 10.0
 _REASONS = {reason.value: reason for reason in Reason}
 # LiveMigratable reasons whose names are spelled otherwise than ours (kubevirt.io/api/core/v1).
 _REASONS["CPUModeLiveMigratable"] = Reason.CPUModelNotLiveMigratable
@@ -56,6 +58,11 @@ def deleted(obj: Obj) -> bool:
 def key(obj: Obj) -> tuple[str, str]:
     """Namespace and name."""
     return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def of_vm(migration: Obj) -> tuple[str, str]:
+    """Namespace and name of the VM that it moves."""
+    return key(migration)[0], str(migration["spec"].get("vmiName") or "")
 
 
 def condition(obj: Obj, kind: str) -> Obj | None:
@@ -273,6 +280,30 @@ def what_keeps_it(vmi: Obj) -> str:
     if condition(vmi, "HotVCPUChange") is not None:
         kept.append("HotVCPUChange")
     return ", ".join(kept)
+
+
+def not_followed(vmi: Obj, migration: Obj, now: float) -> Finding | None:
+    """What its objects say, and virt-controller has not taken up in time; None: it follows.
+
+    What virt-handler writes into the VMI carries the migration object on by virt-controller's hand alone.
+    """
+    state, at, name = state_of(vmi, migration), phase(migration), migration["metadata"]["name"]
+    if final(migration) or what_keeps_it(vmi):
+        return None
+    made, ended = migration["metadata"].get("creationTimestamp"), state.get("endTimestamp")
+    prepared = at == "PreparingTarget" and state.get("targetNodeAddress")
+    reported = [
+        (not at, made, f"{name} was made at {made} and has no phase"),
+        (state.get("failed"), ended, f"its VMI says that {name} failed at {ended}, and it is still {at}"),
+        (state.get("completed"), ended, f"its VMI says that {name} was over at {ended}, and it is still {at}"),
+        (at == "TargetReady", state.get("startTimestamp"), f"its VMI says that {name} runs, and it is still {at}"),
+        (prepared, entered(migration), f"its VMI says that its target is prepared, and {name} is still {at}"),
+    ]
+    for so, since, said in reported:
+        if so and since and now - seconds(since) >= _FOLLOWS:
+            text = f"{'/'.join(key(vmi))}: {said}: virt-controller does not follow."
+            return Finding(Reason.VirtControllerSilent, text)
+    return None
 
 
 def took(migration: Obj, vmi: Obj | None) -> float:

@@ -169,3 +169,27 @@ def read_budget(budget: Obj) -> Budget:
         return Budget(name, f"minAvailable {least} of {expected} pods")
     left = status.get("disruptionsAllowed")
     return Budget(name, left=None if left is None else int(left))
+
+
+def lines(quota: Obj) -> list[str]:
+    """What of a quota is used up, or nearly."""
+    reported = facts.status(quota)
+    hard = reported.get("hard") or (quota.get("spec") or {}).get("hard") or {}
+    used, name = reported.get("used") or {}, quota["metadata"]["name"]
+    return [
+        f"quota {name}: {key} {used[key]} of {hard[key]} used"
+        if key in used
+        else f"quota {name}: {key} at most {hard[key]}"
+        for key in sorted(hard)
+    ]
+
+
+def is_full(quota: Obj) -> bool:
+    """Has it no room for one more pod?"""
+    status = facts.status(quota)
+    hard = status.get("hard") or (quota.get("spec") or {}).get("hard") or {}
+    used = status.get("used") or {}
+    for key in ("pods", "count/pods"):
+        if key in hard and key in used:
+            return amount(used[key]) >= amount(hard[key])
+    return False

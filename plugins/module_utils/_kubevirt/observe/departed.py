@@ -23,6 +23,8 @@ from . import deletion
 Obj = dict[str, Any]
 _HINT = "virtops.maintenance/told-by-migration"
 _ASK_AGAIN = 1.0
+# So long after the switch-over KubeVirt has closed the migration object.
+_CLOSES = 2.0
 # Seconds after its end for which a migration tells where its VM is. So the slices of a short drain
 # make no request more for those that have moved.
 _MIGRATION_TELLS = 60.0
@@ -49,6 +51,7 @@ class DepartedVMs:
         self._departed: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
         self._events: dict[str, str] = {}
         self._crashes: dict[str, bool] = {}  # UID of an instance that is gone
+        self._left: dict[str, float] = {}  # UID of a migration -> since when its VM is not here (this slice's clock)
         self._listed = False  # those that moved, in this slice
 
     def locate(self, entries: Mapping[str, VMRecord], fresh: bool, now: float) -> None:
@@ -88,6 +91,10 @@ class DepartedVMs:
                 vm = self.machine(uuid)
             self._departed[uuid] = (vmi, vm)
 
+    def read(self) -> list[Obj]:
+        """The VMIs of those that left, as far as they were read themselves."""
+        return [vmi for vmi, _vm in self._departed.values() if vmi is not None and _HINT not in vmi]
+
     def _settled(self, uuid: str) -> bool:
         vmi, _vm = self._departed.get(uuid, (None, None))
         return vmi is not None and facts.phase(vmi) == "Running"
@@ -118,6 +125,9 @@ class DepartedVMs:
             return None
         if _past(entry, now):
             return None
+        left = self._left.setdefault(moves[-1]["metadata"]["uid"], time.monotonic())
+        if facts.phase(moves[-1]) == "Running" and time.monotonic() - left > _CLOSES:
+            return None  # its object would have ended by now: the VMI tells more
         state = facts.status(moves[-1]).get("migrationState") or {}
         over = facts.phase(moves[-1]) == "Succeeded" and bool(state.get("targetNode"))
         done = facts.phase(moves[-1]) == "Succeeded"

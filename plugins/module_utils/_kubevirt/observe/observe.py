@@ -106,7 +106,10 @@ class Observer:
         wanted = {v["metadata"]["name"] for v in vmis.values()}
         wanted |= {known[u].name for u in entries if u in known}
         self.watches.follow(wanted, quiet)
-        self.waits.update([m for m in self.watches.migrations() if not facts.final(m)])
+        departed = {u: entry for u, entry in entries.items() if u not in vmis}
+        self._departed.locate(departed, quiet, now)
+        moving = [m for m in self.watches.migrations() if not facts.final(m)]
+        self.waits.update(moving, [*vmis.values(), *self._departed.read()])
         obs = Observation(nodes={}, vms={}, now=now, complete=True, platform=Platform.KUBEVIRT)
         node = self.own()
         obs.nodes[self.node] = self._node(node)
@@ -118,8 +121,6 @@ class Observer:
         for uuid, vmi in vmis.items():
             if self._put(obs, uuid, vmi, entries.get(uuid)):
                 held.add(uuid)
-        departed = {u: entry for u, entry in entries.items() if u not in vmis}
-        self._departed.locate(departed, quiet, now)
         for uuid in departed:
             self._departed.add_sighting(obs, uuid, entries[uuid])
         for uuid, pod in self._strangers(pods, vmis):

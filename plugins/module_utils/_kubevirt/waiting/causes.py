@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 from ..._core.model.policy import pause_after
 from ..._core.reasons.reason import Finding, Platform, Reason
 from ..api.cluster import Cluster
-from ..objects import facts, names
-from ..objects.quantity import amount
+from ..objects import facts, names, quotas
 from .slots import Holder
 
 Obj = dict[str, Any]
@@ -45,7 +45,7 @@ class Known:
     (None: told by the stamps). `events`: of the migration, the VMI and the target pod, oldest
     first. `out`: holders of slots of its node; `holders`: of the whole cluster, None where that
     was not read. `settings`: what applies to its migration; `policy`: the policy that says so.
-    `down`: nodes of its pods that are not Ready.
+    `down`: nodes of its pods that are not Ready. `freed`: when a migration of the cluster ended last, as `now`.
     """
 
     vmi: Obj
@@ -61,6 +61,8 @@ class Known:
     policy: str = ""
     lasting: bool | None = None
     down: Container[str] = ()
+    freed: float = 0.0
+    namespace: Obj | None = None
 
     @property
     def strategy(self) -> str:
@@ -147,6 +149,9 @@ def _itself(known: Known, current: Obj) -> Found:
     ):
         if facts.is_true(current, kind):
             return [(MIGRATION, Finding(reason), subject)]
+    silent = facts.not_followed(known.vmi, current, known.now)
+    if silent is not None:
+        return [(MIGRATION, silent, subject)]
     if facts.phase(current) in facts.PREPARING and known.lasts:
         return [(MIGRATION, _preparation(known.vmi, current), subject)]
     before = _before_slot(known, current) if queued(known) else None
@@ -216,8 +221,20 @@ def _left_pod(vmi: Obj, pods: Sequence[Obj], down: Container[str]) -> str:
 
 def _backoff(known: Known, current: Obj) -> Finding | None:
     """KubeVirt holds back what it made itself, behind the failures of its like."""
-    if not _made_by_kubevirt(current):
+    failed, until = _failures(known, current)
+    if until <= known.now:
         return None
+    wait, since = pause_after(len(failed), _BACKOFF), facts.entered(failed[0])
+    last = facts.why_failed(known.vmi, failed[0])
+    text = (
+        f"{len(failed)} attempts failed; KubeVirt waits {wait:.0f} s from {since}. "
+        f"The last one: {last.reason.value}: {last.text(Platform.KUBEVIRT)}"
+    )
+    return Finding(Reason.MigrationBackoff, text)
+
+
+def _failures(known: Known, current: Obj) -> tuple[list[Obj], float]:
+    """Those of its like that failed before it, the newest first, and until when KubeVirt waits for that."""
     failed: list[Obj] = []
     for before in reversed([m for m in known.migrations if m is not current and facts.final(m)]):
         if facts.deleted(before) or not _made_by_kubevirt(before):
@@ -225,17 +242,9 @@ def _backoff(known: Known, current: Obj) -> Finding | None:
         if facts.phase(before) == "Succeeded":
             break
         failed.append(before)
-    if not failed:
-        return None
-    wait, since = pause_after(len(failed), _BACKOFF), facts.entered(failed[0])
-    if facts.seconds(since) + wait <= known.now:
-        return None
-    last = facts.why_failed(known.vmi, failed[0])
-    text = (
-        f"{len(failed)} attempts failed; KubeVirt waits {wait:.0f} s from {since}. "
-        f"The last one: {last.reason.value}: {last.text(Platform.KUBEVIRT)}"
-    )
-    return Finding(Reason.MigrationBackoff, text)
+    if not failed or not _made_by_kubevirt(current):
+        return [], 0.0
+    return failed, facts.seconds(facts.entered(failed[0])) + pause_after(len(failed), _BACKOFF)
 
 
 def _made_by_kubevirt(migration: Obj) -> bool:
@@ -297,7 +306,42 @@ def _slot(known: Known, current: Obj) -> Found:
         return [(POD, Finding(Reason.TargetPodRefused, refused), subject)]
     if known.cluster is not None and known.cluster.no_slots:
         return [(LIMITS, Finding(Reason.MigrationLimitZero, known.cluster.no_slots), subject)]
-    return [(LIMITS, Finding(Reason.WaitingForSlot, _slots(known)), subject)]
+    silent = next((holder.silent for holder in (*known.out, *(known.holders or ())) if holder.silent), None)
+    if silent is not None:
+        return [(LIMITS, silent, subject)]
+    taken, free = _slots(known)
+    since = _could_begin(known, current)
+    if free and known.now - since < _TAKES:
+        return [(LIMITS, Finding(Reason.WaitingForSlot, f"{free}: it should begin."), subject)]
+    if free:
+        return [(POD, Finding(Reason.TargetPodRefused, _no_pod(known, since, free)), subject)]
+    return [(LIMITS, Finding(Reason.WaitingForSlot, taken), subject)]
+
+
+def _could_begin(known: Known, current: Obj) -> float:
+    """Since when nothing that is to be seen keeps KubeVirt from making its target pod."""
+    ended = [
+        ((container.get("state") or {}).get("terminated") or {}).get("finishedAt")
+        for pod in known.pods
+        for container in facts.status(pod).get("containerStatuses") or []
+    ]
+    return max(known.freed, _failures(known, current)[1], *map(facts.seconds, (facts.entered(current), *ended)))
+
+
+def _no_pod(known: Known, since: float, free: str) -> str:
+    """All that is known of one that KubeVirt could begin with and does not: its events may not have come."""
+    at = datetime.fromtimestamp(since, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    text = f"KubeVirt makes no target pod since {at}, though {free}; virt-controller's log has the reason."
+    told = sum(int(e.get("count") or 1) for e in known.events if e.get("reason") == "MigrationBackoff")
+    if told:
+        text += f" Of its events about a VM the API gets 25, then one in 300 s; its back-off took {told}."
+    before = known.event_message("FailedCreate")
+    if before:
+        text += f" The last one about a pod: {before}"
+    level = facts.labels(known.namespace).get("pod-security.kubernetes.io/enforce") if known.namespace else ""
+    if level not in (None, "", "privileged"):
+        text += f" Namespace {facts.key(known.vmi)[0]} enforces PodSecurity {level}."
+    return text
 
 
 def _refused(known: Known, current: Obj) -> str:
@@ -305,20 +349,20 @@ def _refused(known: Known, current: Obj) -> str:
     return known.event_message("FailedCreate", since=current["metadata"].get("creationTimestamp", ""))
 
 
-def _slots(known: Known) -> str:
-    """Who holds them. Empty where that was not read."""
+def _slots(known: Known) -> tuple[str, str]:
+    """Who holds them; that some are free. Both empty where that was not read."""
     node, cluster = str(facts.status(known.vmi).get("nodeName") or ""), known.cluster
     if cluster is None:
-        return ""
+        return "", ""
     if len(known.out) >= cluster.outbound:
-        return _taken(cluster.outbound, f"outbound migrations of {node}", known.out)
+        return _taken(cluster.outbound, f"outbound migrations of {node}", known.out), ""
     if known.holders is None:
-        return ""
+        return "", ""
     if len(known.holders) >= cluster.cluster:
-        return _taken(cluster.cluster, "migrations of the cluster", known.holders)
-    return (
+        return _taken(cluster.cluster, "migrations of the cluster", known.holders), ""
+    return "", (
         f"{len(known.out)} of {cluster.outbound} outbound migrations of {node} and "
-        f"{len(known.holders)} of {cluster.cluster} of the cluster are taken: it should begin."
+        f"{len(known.holders)} of {cluster.cluster} of the cluster are taken"
     )
 
 
@@ -341,32 +385,8 @@ def _storage(known: Known, current: Obj) -> Found:
 def _quota(known: Known, current: Obj) -> tuple[str, Finding, str]:
     """By the words of the refusal; else by the numbers."""
     namespace = facts.key(known.vmi)[0]
-    full = [q["metadata"]["name"] for q in known.quotas if _full(q)]
+    full = [q["metadata"]["name"] for q in known.quotas if quotas.is_full(q)]
     of = ", ".join(full or [q["metadata"]["name"] for q in known.quotas]) or "not readable"
-    lines = "; ".join(line for quota in known.quotas for line in _quota_lines(quota))
+    lines = "; ".join(line for quota in known.quotas for line in quotas.lines(quota))
     text = _refused(known, current) or (f"Namespace {namespace}: {lines}." if lines else "")
     return (STORAGE, Finding(Reason.QuotaExceeded, text), f"ResourceQuota {of} of namespace {namespace}")
-
-
-def _quota_lines(quota: Obj) -> list[str]:
-    """What of a quota is used up, or nearly."""
-    reported = facts.status(quota)
-    hard = reported.get("hard") or (quota.get("spec") or {}).get("hard") or {}
-    used, name = reported.get("used") or {}, quota["metadata"]["name"]
-    return [
-        f"quota {name}: {key} {used[key]} of {hard[key]} used"
-        if key in used
-        else f"quota {name}: {key} at most {hard[key]}"
-        for key in sorted(hard)
-    ]
-
-
-def _full(quota: Obj) -> bool:
-    """Has it no room for one more pod?"""
-    status = facts.status(quota)
-    hard = status.get("hard") or (quota.get("spec") or {}).get("hard") or {}
-    used = status.get("used") or {}
-    for key in ("pods", "count/pods"):
-        if key in hard and key in used:
-            return amount(used[key]) >= amount(hard[key])
-    return False

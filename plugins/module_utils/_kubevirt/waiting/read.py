@@ -54,6 +54,7 @@ class WaitReader:
         self._mono = mono
         self._wall = wall
         self._since: dict[tuple[str, str], float] = {}  # (UID, phase) -> first seen
+        self._seen: dict[tuple[str, str], Obj] = {}  # namespace, name -> VMI
         self._looks = 0
         self._claims: dict[str, str] = {}  # UID of a VMI -> what its claims say
         self._pods: dict[str, Obj] = {}  # UID of a migration -> its target pod
@@ -64,10 +65,13 @@ class WaitReader:
         self._events: dict[str, tuple[float, list[Obj]]] = {}  # UID -> when read, its events
         self._free_since: float | None = None  # this node has free places, and one waits
         self._cluster: tuple[float, list[Holder] | None] = (-1e9, None)
+        self._freed = 0.0  # when a migration of the cluster ended last, in seconds since the epoch
+        self._namespaces: dict[str, Obj | None] = {}
 
-    def update(self, moving: Sequence[Obj]) -> None:
-        """Once for each observation, with all migrations that have not ended."""
+    def update(self, moving: Sequence[Obj], seen: Sequence[Obj] = ()) -> None:
+        """Once for each observation, with all migrations that have not ended. `seen`: the VMIs that were read."""
         now = self._mono()
+        self._seen = {facts.key(vmi): vmi for vmi in seen}
         for migration in moving:
             key = (migration["metadata"]["uid"], facts.phase(migration))
             self._since.setdefault(key, now - max(0.0, self._wall() - facts.seconds(facts.entered(migration))))
@@ -147,7 +151,8 @@ class WaitReader:
     ) -> Known:
         """What costs nothing."""
         now = self._wall()
-        known = Known(vmi, migrations, now, cluster, out=slots.holders(leaving or (), now))
+        out = [h for m in leaving or () for h in slots.holders([m], now, vmi=self._seen.get(facts.of_vm(m)))]
+        known = Known(vmi, migrations, now, cluster, out=out)
         current = known.current
         if current is None:
             return known
@@ -180,7 +185,21 @@ class WaitReader:
         if full:
             return known
         pods = self._all_pods(known.vmi)
-        return replace(known, pods=pods, events=self._events_of(known.vmi), down=self._down(known.vmi, pods))
+        known = replace(known, pods=pods, events=self._events_of(known.vmi), down=self._down(known.vmi, pods))
+        known = replace(known, freed=self._freed)
+        found = causes.first(known)
+        silent = found is not None and found.reason is Reason.TargetPodRefused
+        return replace(known, namespace=self._namespace_of(known.vmi)) if silent else known
+
+    def _namespace_of(self, vmi: Obj) -> Obj | None:
+        """For the PodSecurity that it enforces."""
+        space = facts.key(vmi)[0]
+        if space not in self._namespaces:
+            try:
+                self._namespaces[space] = self._client.find(f"{names.CORE}/namespaces/{space}")
+            except KubeError:
+                self._namespaces[space] = None  # a reason less
+        return self._namespaces[space]
 
     def _all_pods(self, vmi: Obj) -> list[Obj]:
         """Of one VM: those of earlier migrations too, which keep the next one waiting."""
@@ -259,6 +278,7 @@ class WaitReader:
             path = f"{names.KUBEVIRT}/virtualmachineinstancemigrations"
             items, _version = self._client.list(path)
             now = self._wall()
+            self._freed = slots.last_end(items)
             found = slots.with_sources(items, self._vmi, now) if sources else slots.holders(items, now)
         except KubeError:
             found = None

@@ -25,6 +25,9 @@ class Client:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
+    def find(self, _path: str) -> None:
+        return None
+
     def list(self, path: str, *_selectors: str) -> tuple[list[Any], str]:
         self.asked.append(path.rpartition("/")[2])
         return [], "1"
