@@ -1,0 +1,51 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What check mode of a drain says beside a preflight: one answer. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..decision.actions import NodePhase
+from ..model.policy import Policy
+from ..model.record import Ending
+from ..reasons.reason import About, Finding, Reason, Severity
+from .check import check, rows
+from .facts import Facts
+
+Row = dict[str, Any]
+
+
+def with_preflight(found: dict[str, Any], seen: Facts, policy: Policy) -> dict[str, Any]:
+    """`found`, check mode's result, with what a preflight of the same facts calls a blocker.
+
+    A VM that has one would not be moved, whatever its drain would ask for; one of the node keeps all of them.
+    """
+    vms = {row["name"]: row for row in found["vms"]}
+    for blocker in rows(seen, check(seen, policy), {}):
+        if blocker["severity"] != Severity.BLOCKER.value:
+            continue
+        told = Finding(Reason(blocker["code"]), blocker["message"]).to_dict(seen.platform)
+        row = vms.get(blocker["subject"].removeprefix("VM "))
+        if row is not None:
+            _keep(found, row, told)
+        elif blocker["about"] != About.POD.value and not blocker["subject"].startswith("VM "):
+            if told["reason"] not in [known["reason"] for known in found["findings"]]:
+                found["findings"].append(told)
+            found["phase"] = NodePhase.BLOCKED.value
+    return found
+
+
+def _keep(found: dict[str, Any], row: Row, told: Mapping[str, str]) -> None:
+    """What its own look has found of it says more."""
+    if row["verdict"] not in ("pending", Ending.NONE.value):
+        return
+    if not row["reason"]:
+        row.update(told)
+    found["planned"] = [act for act in found["planned"] if act["vm"] != row["name"]]
+    for key in ("predicted_duration", "predicted_pause_ms"):
+        row.pop(key, None)
+    found["would_stay"] = sorted({*(found.get("would_stay") or ()), row["name"]})
