@@ -15,7 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Asked, acts, ranked
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._host import carry_out
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import in_roll
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import in_roll
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import Unanswered
 

@@ -15,8 +15,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan imp
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import figures
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, plain_diff
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._plan import FAULTS, SPEC, plan_of, write
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain, plain_diff
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 
 

@@ -14,7 +14,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import reboot
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
 
 MODULE = "virtops.maintenance.maintenance_reboot_info"
 

@@ -22,7 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import Said, keep_alive, others_work, waits
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import foresee

@@ -9,7 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
 
 
 class ActionModule(ActionBase):

@@ -10,7 +10,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain_findings
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain_findings
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 
 MODULE = "virtops.maintenance.virt_preflight"

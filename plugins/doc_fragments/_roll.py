@@ -83,7 +83,9 @@ options:
     elements: str
     default: []
   tally:
-    description: With O(state=noted) what the drain of the host did, C(moved), C(stopped) and C(pause_ms).
+    description:
+      - With O(state=noted) what became of the VMs of the host, their number C(vms), how many were C(moved),
+        C(cold_moved), C(stopped), C(off) before, and are C(left) on it, and the longest C(outage_ms).
     type: dict
     default: {}
   moved:

@@ -63,6 +63,9 @@ from ansible.errors import AnsibleLookupError
 from ansible.playbook.task import Task
 from ansible.plugins.loader import lookup_loader
 from ansible.plugins.lookup import LookupBase
+from ansible.utils.vars import load_extra_vars
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import unknown
 
 _NAMES = re.compile(r"[^\s,:;]")  # else it is separators only
 
@@ -121,10 +124,11 @@ class LookupModule(LookupBase):
         otherwise = self.get_option("otherwise")
         if otherwise:
             return str(otherwise)
-        raise AnsibleLookupError(
+        text = (
             "Name the hosts: -e maintenance_hosts=host-a, or --limit host-a. For every host of "
             "the inventory: -e maintenance_hosts=all. What the inventory sets is not seen here."
         )
+        raise AnsibleLookupError(" ".join([*unknown(load_extra_vars(self._loader)), text]))
 
     def _matches(self, pattern: str, known: dict[str, Any]) -> bool:
         return bool(self._hosts(pattern, known))

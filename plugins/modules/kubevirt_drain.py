@@ -513,8 +513,10 @@ vms:
     duration:
       description: Seconds that the last migration took.
       type: float
-    pause_ms:
-      description: Milliseconds that the guest was paused. None, since KubeVirt does not report it.
+    outage_ms:
+      description: Milliseconds for which the guest did not run, from the request to stop it to the moment
+        at which it was seen to run again, to the second. None if it is not known or not over; of a live migration
+        KubeVirt does not report it.
       type: int
     progress:
       description: Percent, sizes and rate of a migration under way, as far as they are known.

@@ -190,7 +190,7 @@ stats:
   description:
     - The roll in figures. The playbooks leave them to later jobs of a workflow.
     - C(roll), its id; C(result), one of V(done), V(failed), V(paused), V(stopped), V(aborted) and V(running);
-      C(hosts) and C(done), numbers; C(out) and C(failed), names; and C(begun), UTC.
+      C(hosts) and C(done), numbers; C(out) and C(failed), names; C(begun), UTC; and C(tally), what became of the VMs.
   returned: with O(state=ended)
   type: dict
 steps:
@@ -241,7 +241,8 @@ roll:
       description:
         - One entry a host in the order of the roll, with C(name), C(stage) and C(since), and where
           there is one C(message), C(failed_in), C(boot_id) (before its reboot), C(worked) (your tasks ended), C(begun),
-          and C(tally) (VMs that its drain C(moved) and C(stopped), and the longest C(pause_ms)).
+          and C(tally) (its C(vms), of them C(moved), C(cold_moved), C(stopped), C(off) and C(left), and the longest
+          C(outage_ms)).
       type: list
       elements: dict
 error:

@@ -373,8 +373,10 @@ vms:
     duration:
       description: Seconds that the last migration took.
       type: float
-    pause_ms:
-      description: Milliseconds that the guest was paused, as libvirt measured. None if unknown.
+    outage_ms:
+      description: Milliseconds for which the guest did not run. Of a live migration the pause that libvirt
+        measured; of a guest that is stopped from the request to the moment at which it was seen to run again,
+        to the second. None if it is not known or not over.
       type: int
     progress:
       description: Percent, sizes, rate and ETA of a migration under way.

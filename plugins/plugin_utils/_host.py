@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Acts
 
 from ._controller import playbook
-from ._progress import plain, stamped
+from ._lines import plain, stamped
 
 
 def carry_out(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import COUNTED
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import AT_REST, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.window import between
 
@@ -29,7 +30,6 @@ def text(doc: Mapping[str, Any]) -> str:
         ("hosts_done", "Hosts that are back in service", totals["done"]),
         ("hosts_out", "Hosts that are out of service", sum(host["stage"] not in _AT_REST for host in hosts)),
         ("hosts_failed", "Hosts that failed", totals["failed"]),
-        ("vms_left", "VMs that the drains left on their hosts", totals["kept"]),
         ("begun_timestamp_seconds", "When the roll began", _seconds(roll["begun"])),
         ("last_certificate_timestamp_seconds", "When a host was last certified to be empty", _seconds(certified)),
         ("written_timestamp_seconds", "When these figures were written", _seconds(doc["written"])),
@@ -39,6 +39,8 @@ def text(doc: Mapping[str, Any]) -> str:
         "# TYPE virtops_roll_info gauge",
         f'virtops_roll_info{{roll="{_label(roll["id"])}",outcome="{_label(doc["outcome"])}"}} 1',
     ]
+    lines += ["# HELP virtops_roll_vms VMs of the drains, by what became of them", "# TYPE virtops_roll_vms gauge"]
+    lines += [f'virtops_roll_vms{{verdict="{name}"}} {totals[name]}' for name in COUNTED]
     for short, help_text, value in samples:
         if value is not None:
             name = f"virtops_roll_{short}"

@@ -12,10 +12,11 @@ from typing import Any
 
 from jinja2 import Environment
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import words as counted
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import table
 
+from ._lines import plain
 from ._page_template import TEMPLATE
-from ._progress import plain
 
 Doc = Mapping[str, Any]
 _TICKS = 4
@@ -39,6 +40,8 @@ def page(doc: Doc) -> str:
     """`doc`: report.json. All of the page comes from it."""
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["long"] = lambda took: "-" if took is None else table.long(took)
+    environment.filters["outage"] = table.outage
+    environment.filters["counted"] = counted
     environment.filters["clock"] = lambda text: text[11:19] or "-"
     environment.filters["plain"] = lambda text: plain(str(text))
     environment.filters["slug"] = lambda text: str(text).replace(" ", "-")
@@ -69,7 +72,8 @@ class _Span:
             times += [stage["since"] for stage in host["stages"]]
             times += [vm[key] for vm in host["vms"] for key in ("start", "end")]
         known = [moment for moment in map(_moment, times) if moment is not None]
-        self.begin = min(known, default=datetime.fromtimestamp(0, UTC))
+        # Not with a move of an earlier drain, or where a host's clock is behind.
+        self.begin = _moment(doc["roll"]["begun"]) or min(known, default=datetime.fromtimestamp(0, UTC))
         self.end = max(known, default=self.begin)
         self.seconds = max(1.0, (self.end - self.begin).total_seconds())
 
@@ -114,7 +118,7 @@ def _drawn(host: Doc, span: _Span) -> dict[str, Any]:
     moves = []
     for vm in sorted(host["vms"], key=lambda vm: (vm["start"] or "", vm["name"])):
         begin, end = _moment(vm["start"]), _moment(vm["end"]) or span.end
-        if begin is None:
+        if begin is None or end < span.begin:
             continue
         lane = next((number for number, until in enumerate(free) if until <= begin), len(free))
         free[lane : lane + 1] = [end]

@@ -91,10 +91,9 @@ At most {{ roll.max_unavailable }} out at once
 
 <div class="tiles">
 <div class="tile"><b>{{ totals.done }}/{{ totals.hosts }}</b><span>hosts done</span></div>
-<div class="tile"><b>{{ totals.moved }}</b><span>VMs moved</span></div>
-<div class="tile"><b>{{ totals.stopped }}</b><span>VMs stopped</span></div>
-<div class="tile"><b>{{ "-" if totals.longest_pause_ms is none else totals.longest_pause_ms ~ " ms" }}</b>\
-<span>longest pause</span></div>
+<div class="tile"><b>{{ totals.vms }}</b><span>VMs{{ ": " if totals.vms }}{{ totals | counted }}</span></div>
+<div class="tile"><b>{{ totals.outage_ms | default(none) | outage }}</b>\
+<span>longest outage of a guest</span></div>
 <div class="tile"><b>{{ totals.retries }}</b><span>retries</span></div>
 <div class="tile"><b>{{ totals.seconds | long }}</b><span>in all</span></div>
 </div>
@@ -157,7 +156,7 @@ At most {{ roll.max_unavailable }} out at once
 <details class="card"{% if few or host.stage == "failed" %} open{% endif %}>
 <summary><b>{{ host.name | plain }}</b>
 <span class="badge {{ host.stage if host.stage in ('done', 'failed') else 'plain' }}">{{ host.stage }}</span>
-<span class="soft">{{ host.tally.moved or 0 }} moved, {{ host.tally.stopped or 0 }} stopped\
+<span class="soft">{{ host.tally.vms or 0 }} VMs{{ ": " if host.tally.vms }}{{ host.tally | counted }}\
 {% if host.seconds is not none %}, {{ host.seconds | long }}{% endif %}</span></summary>
 {% if host.message %}
 <p>{{ host.message | plain }}</p>
@@ -172,14 +171,15 @@ At most {{ roll.max_unavailable }} out at once
 <ul class="vms">
 {% for vm in host.vms %}
 <li><span class="vm">{{ vm.name | plain }}</span>
-<span class="what">{{ vm.verdict | replace("cold_moved", "moved while off") }}\
+<span class="what">{{ vm.verdict | replace("cold_moved", "moved cold") }}\
 {% if vm.verdict in ("moved", "cold_moved") and vm.target %} &rarr; {{ vm.target | plain }}{% endif %}\
 {% if vm.duration %}, {{ "%.1f" | format(vm.duration) }} s{% endif %}\
-{% if vm.pause_ms is not none %}, pause {{ vm.pause_ms }} ms{% endif %}\
+{% if vm.outage_ms is not none %}, outage {{ vm.outage_ms | outage }}{% endif %}\
 {% if vm.attempts and vm.attempts > 1 %}, {{ vm.attempts }} attempts{% endif %}\
 {% if vm.processed_mib %}, {{ "%.0f" | format(vm.processed_mib) }} MiB{% endif %}\
 {% if vm.start %}, {{ vm.start | clock }}{% endif %}\
-{% set took = "" if not vm.predicted or vm.predicted.seconds is none else "%.1f s" | format(vm.predicted.seconds) %}\
+{% set known = vm.duration and vm.predicted and vm.predicted.seconds is not none %}\
+{% set took = "" if not known else "%.1f s" | format(vm.predicted.seconds) %}\
 {% if vm.predicted and vm.predicted.target %} (the plan said {{ vm.predicted.target | plain }}\
 {{ " in " if took }}{{ took }})\
 {% elif took %} (the plan said {{ took }}){% endif %}\

@@ -9,14 +9,13 @@ Each line passes `plain` once: where it is shown, or where lines become one mess
 
 from __future__ import annotations
 
-import time
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import advised
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import words
+
+from ._lines import plain, stamped
 
 HEARTBEAT_SECONDS = 15.0
 SAYS_WHY_AFTER = 60.0  # s; a phase that lasts so long says for what it waits
@@ -60,55 +59,6 @@ _WOULD = {
     "adopt": "would have its running migration followed",
     "cancel": "would have its evacuation mark removed",
 }
-
-
-def plain(text: str) -> str:
-    """The text with what a terminal would obey written out: a name is no line and no colour.
-
-    Line ends, escape sequences, marks that turn the direction of writing, and undecodable bytes
-    become \\n, \\x1b, \\u202e and so on. Letters of every script stay.
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or _is_blank(c) else _code(c) for c in text)
-
-
-def stamped(line: str) -> str:
-    """With the time of the controller before it."""
-    return f"{time.strftime('%H:%M:%S')} {line}"
-
-
-def in_roll(turn: Mapping[str, Any]) -> str:
-    """Of a host in its roll, and when the roll is ready, in the controller's time: "2/7, ready 21:03"."""
-    text = str(turn.get("position", ""))
-    try:
-        ready = datetime.strptime(str(turn.get("ready", "")), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except ValueError:
-        return text
-    return f"{text}, ready {ready.astimezone():%H:%M}"
-
-
-def plain_diff(texts: Mapping[str, Any]) -> dict[str, Any]:
-    """A diff, of which Ansible prints each line as it is."""
-    return {
-        which: "\n".join(map(plain, text.split("\n"))) if isinstance(text, str) else text
-        for which, text in texts.items()
-    }
-
-
-def plain_findings(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A preflight's result; the role shows these lists."""
-    shown = {key: result[key] for key in ("blockers", "cautions") if key in result}
-    return {**result, **{key: [plain(line) for line in lines] for key, lines in shown.items()}}
-
-
-def _is_blank(char: str) -> bool:
-    """A space of another width: harmless, though Python does not call it printable."""
-    return unicodedata.category(char) == "Zs"
-
-
-def _code(char: str) -> str:
-    return char.encode("unicode_escape").decode("ascii")
 
 
 class Progress:
@@ -218,8 +168,8 @@ def vm_line(vm: Mapping[str, Any]) -> str:
         parts.append(f"{progress['eta']:.0f} s left")
     if vm["verdict"] == "moved" and vm["duration"]:
         parts[0] += f" {vm['duration']:.1f} s"
-        if vm["pause_ms"] is not None:
-            parts.append(f"pause {vm['pause_ms']} ms")
+    if done and (ms := vm.get("outage_ms")) is not None:
+        parts.append(f"pause {ms} ms" if vm["verdict"] == "moved" else f"off for {ms / 1000:.0f} s")
     if vm["verdict"] in _ARRIVED and vm.get("planned", vm["target"]) not in ("", vm["target"]):
         parts.append(f"the plan had {vm['planned']}")
     if vm["reason"]:

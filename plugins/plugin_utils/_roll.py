@@ -21,7 +21,7 @@ from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._playbook.lives import PROC, started
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import playbook
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import plain, stamped
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 _ALIVE = 1.0  # seconds between two looks at ansible-playbook

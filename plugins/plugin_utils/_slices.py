@@ -15,18 +15,8 @@ from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailur
 from ansible.utils.display import Display
 
 from ._controller import playbook
-from ._progress import (
-    Progress,
-    duration,
-    plain,
-    plain_diff,
-    predicted_lines,
-    reached,
-    stamped,
-    summary,
-    unanswered,
-    would_not,
-)
+from ._lines import plain, plain_diff, stamped
+from ._progress import Progress, duration, predicted_lines, reached, summary, unanswered, would_not
 from ._unanswered import Unanswered
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]

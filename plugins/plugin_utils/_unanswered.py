@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._progress import plain
+from ._lines import plain
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 # Seconds in all, from the first call that was not answered; and between two calls. Each one asks for some seconds.

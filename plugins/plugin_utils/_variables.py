@@ -184,6 +184,12 @@ def faults(
     return found
 
 
+def unknown(given: Iterable[str]) -> list[str]:
+    """A sentence for each of these names that looks like ours and is not: what did you mean?"""
+    specs = known()
+    return [_unknown(name, specs) for name in given if OURS.match(name) and name not in {*specs, *INTERNAL}]
+
+
 def _own(names: list[str], value: Callable[[str], Any]) -> list[str]:
     """The user's own, as far as that list is one: what else it is gets told."""
     try:

@@ -52,7 +52,7 @@ def main() -> None:
                 "phase": result["phase"],
                 "processed": sum(row["processed_mib"] for row in rows),
                 "attempts": sum(row["attempts"] for row in rows),
-                "pauses": [row["pause_ms"] for row in rows],
+                "pauses": [row["outage_ms"] for row in rows],
                 "node": node,
                 "vms": rows,
             }

@@ -133,7 +133,7 @@ class Predict:
             carried = row["processed_mib"] / (mix.mbit * NET_MIB_S)
             beside.append(max(0.0, row["duration"] - carried))
             overhead.append(result["seconds"] - row["duration"])
-            pauses.append(row["pause_ms"])
+            pauses.append(row["outage_ms"])
             self.clean(mix)
         cost = statistics.median(beside)
         # Which part lies before the first byte is not told; most of it is QEMU's start there.

@@ -29,7 +29,7 @@ WORDS = (
     "method",
     "attempts",
     "duration",
-    "pause_ms",
+    "outage_ms",
     "reason",
     "message",
 )

@@ -177,14 +177,15 @@ def demo(lab: Lab) -> int:
 
 
 def _verdict(found: Mapping[str, Any], wrong: list[str], nodes: int, wall: float) -> int:
-    say("-- the checker, from the guests' raw logs alone")
+    say("-- the checker, from the guests' raw logs alone; the longest time between two ticks of a guest that ran,")
+    say("   which is more than the pause that libvirt measures, and has no stop in it")
     for guest in found["guests"]:
         again = ", running again" if guest["running_again"] else ""
         route = " -> ".join(guest["hosts"])
         notes = "; ".join(dict.fromkeys(guest["reasons"] + guest["panics"]))
         say(
             f"{guest['name']:8} {guest['verdict']}{again}  {route}  "
-            f"longest pause {guest['longest_pause_ms']} ms  {notes}"
+            f"ticks {guest['longest_pause_ms']} ms apart at most  {notes}"
         )
     for text in wrong:
         say(f"WRONG: {text}")

@@ -35,8 +35,9 @@ def test_the_hosts_of_a_roll_are_listed_and_nothing_is_done(roll: Roll) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=host-b", "--list-hosts")
     assert code == 0, text
     assert text.count("hosts (1): host-b") == 3 and "host-a" not in text
-    code, text = roll.run("", "-e", "ignored=1", "--list-hosts")
+    code, text = roll.run("", "-e", "maintenance_host=host-b", "--list-hosts")
     assert code != 0 and "Name the hosts: -e maintenance_hosts=host-a" in text
+    assert "did you mean maintenance_hosts?" in text
     assert roll.steps == []
 
 

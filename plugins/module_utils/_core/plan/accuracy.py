@@ -62,7 +62,7 @@ def _row(
         "duration": actual,
         "off_by": off,
         "predicted_pause_ms": None if planned is None else planned["pause_ms"],
-        "pause_ms": None if seen is None else seen["pause_ms"],
+        "outage_ms": None if seen is None else seen["outage_ms"],
         "as_foreseen": _as_predicted(planned, seen, others),
     }
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from . import table, words
+from ..model.tally import tally, together
+from . import words
 from .record import AT_REST, Roll, Stage
 from .report import outcome
 
@@ -33,6 +34,7 @@ def of_roll(
         "out": [entry["name"] for entry in entries if _is_out(entry)],
         "failed": failed,
         "begun": "" if roll is None else roll["begun"],
+        "tally": together([] if roll is None else [entry.get("tally") or {} for entry in roll["hosts"]]),
     }
 
 
@@ -62,13 +64,11 @@ def of_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
 def of_drains(hosts: Sequence[str], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """`results`: of the drains by host. A host without one was not begun."""
     drained = [name for name in hosts if results.get(name, {}).get("phase") == "Drained"]
-    counted = table.tally(vm for name in hosts for vm in results.get(name, {}).get("vms") or ())
     return {
         "hosts": len(hosts),
         "drained": len(drained),
         "not_drained": [name for name in hosts if name not in drained],
-        "moved": counted["moved"],
-        "stopped": counted["stopped"],
+        "tally": tally(vm for name in hosts for vm in results.get(name, {}).get("vms") or ()),
     }
 
 
@@ -92,4 +92,5 @@ def ended(roll: Roll) -> dict[str, Any]:
 
 
 def _event(what: str, roll: Roll, message: str, host: str = "") -> dict[str, Any]:
-    return {"event": what, "host": host, "message": message, **of_roll(roll.to_dict())}
+    found = {"event": what, "host": host, "message": message, **of_roll(roll.to_dict())}
+    return {**found, "tally": together([roll.hosts[host].tally])} if host else found

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..model.record import Ending
+from ..model.tally import tally
 from . import table, words
 from .record import Stage
 from .rules import Answer, Step
@@ -168,11 +169,11 @@ def _empty(ask: Asked) -> Acts:
     found["left_as"] = words.left_as(found)
     if found.get("ended") == "needs" and not ask.hooks_were_run:
         return {**found, "failed": False, "next": ["hooks"], "steps": ask.steps, "turn": ask.turn}
-    if _failed(found):
-        return found
-    stage, following = next_steps(ask.steps)
     vms = found.get("vms") or ()
-    noted = yield ask.note(stage, tally=table.tally(vms), moved=table.moved(vms, ask.by_name))
+    if _failed(found):  # its playbook records that, with these figures
+        return {**found, "tally": tally(vms)} if vms else found
+    stage, following = next_steps(ask.steps)
+    noted = yield ask.note(stage, tally=tally(vms), moved=table.moved(vms, ask.by_name))
     if noted.get("failed"):
         return {**found, **{key: noted[key] for key in ("failed", "msg", "error") if key in noted}}
     left = [one for one in ask.steps if one not in (Step.DRAIN.value, *following)]
@@ -211,7 +212,9 @@ def _back(ask: Asked) -> Acts:
         return restored
     if not (ask.check or restored.get("phase") == "Active"):
         return {**restored, "failed": True, "msg": "the restore was not brought to its end"}
-    noted = yield ask.note(Stage.DONE)
+    # Only now it is known how long its guests were off.
+    outage = {key: ms for key, ms in tally(restored.get("vms") or ()).items() if key == "outage_ms"}
+    noted = yield ask.note(Stage.DONE, tally=outage)
     if noted.get("failed"):
         return {**restored, **noted}
     if noted.get("roll"):

@@ -65,8 +65,8 @@ class HostEntry:
     when this stage began. `boot_id`: before its reboot.
 
     `failed_in`: the stage in which it failed, and `message` why. `worked`: the user's tasks came to
-    their end, and the host was empty after them. `tally`: VMs that its drain moved and stopped, and
-    the longest pause of one, in ms; `back`: VMs of its own that went back to it. `away`: VMs of its own that are to
+    their end, and the host was empty after them. `tally`: what became of its VMs, as
+    model.tally counts them; `back`: VMs of its own that went back to it. `away`: VMs of its own that are to
     go back, and where the roll brought them. `carried_on`: another command went on with it.
     """
 

@@ -11,9 +11,10 @@ docs/report.md; a change of their meaning changes SCHEMA.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..model.tally import tally, together
 from . import table
 from .record import Stage, State
 
@@ -23,7 +24,7 @@ Doc = dict[str, Any]
 # Of a VM in the result of a drain what is kept.
 _VM = (
     *("name", "uuid", "verdict", "source", "target", "at", "mode", "method", "attempts", "start", "end"),
-    *("duration", "pause_ms", "processed_mib", "reason", "plane", "message", "remedy"),
+    *("duration", "outage_ms", "processed_mib", "reason", "plane", "message", "remedy"),
 )
 # Verdicts that leave a drain undone.
 _LEFT = frozenset({"blocked", "lost", "pending"})
@@ -41,7 +42,7 @@ def with_roll(doc: Doc, roll: Mapping[str, Any], now: str) -> Doc:
     kept = ("id", "state", "requester", "reason", "begun", "max_unavailable", "max_unavailable_per", "max_failures")
     new["roll"] = {key: roll[key] for key in kept}
     before = {host["name"]: host for host in new["hosts"]}
-    new["hosts"] = [_host(before.get(entry["name"]), entry) for entry in roll["hosts"]]
+    new["hosts"] = [_host(before.get(entry["name"]), entry) for entry in table.in_order(roll["hosts"])]
     return _counted(new, now)
 
 
@@ -94,9 +95,12 @@ def with_restore(doc: Doc, name: str, result: Mapping[str, Any], now: str) -> Do
     if host is None:
         return doc
     outcomes = {row["name"]: row for row in result.get("outcomes") or ()}
+    outages = {row["name"]: row.get("outage_ms") for row in result.get("vms") or ()}
     for vm in host["vms"]:
         if vm["name"] in outcomes:
             vm["after"] = outcomes[vm["name"]]["message"]
+        if outages.get(vm["name"]) is not None:
+            vm["outage_ms"] = outages[vm["name"]]
     return _counted(new, now)
 
 
@@ -133,7 +137,9 @@ def _vm(row: Mapping[str, Any], planned: Mapping[str, Any] | None) -> Doc:
 def _counted(doc: Doc, now: str) -> Doc:
     hosts: list[Doc] = doc["hosts"]
     vms = [vm for host in hosts for vm in host["vms"]]
-    tallies = [host["tally"] for host in hosts]
+    for host in hosts:  # a report that did not see the drain has what the record says
+        back = {key: number for key, number in host["tally"].items() if key == "back"}
+        host["tally"] = {**tally(host["vms"]), **back} if host["vms"] else host["tally"]
     state = doc["roll"]["state"]
     ends = [host["ended"] or host["begun"] for host in hosts]
     over = state != State.RUNNING.value
@@ -143,19 +149,11 @@ def _counted(doc: Doc, now: str) -> Doc:
         "hosts": len(hosts),
         "done": sum(host["stage"] == Stage.DONE.value for host in hosts),
         "failed": sum(host["stage"] in _FAILED for host in hosts),
-        "vms": len(vms),
-        "moved": sum(one.get("moved", 0) for one in tallies),
-        "stopped": sum(one.get("stopped", 0) for one in tallies),
-        "kept": sum(vm["verdict"] in _LEFT for vm in vms),
+        **together(host["tally"] for host in hosts),
         "retries": sum(max(0, (vm["attempts"] or 0) - 1) for vm in vms),
-        "longest_pause_ms": _longest(one["pause_ms"] for one in tallies if "pause_ms" in one),
         "seconds": table.seconds(doc["roll"]["begun"], max(ends, default="") if over else now),
     }
     return doc
-
-
-def _longest(pauses: Iterable[int]) -> int | None:
-    return max(pauses, default=None)
 
 
 def outcome(state: str, hosts: Sequence[Mapping[str, Any]]) -> str:

@@ -252,7 +252,7 @@ def read(store: RollStore, now: str) -> dict[str, Any]:
     elsewhere = "" if unreadable else kept_elsewhere(roll, fleet)
     roll = fleet.elsewhere if elsewhere else roll
     hosts = status.rows(roll, fleet, now)
-    answer = _answer(Verdict(Answer.DONE), roll, hosts=hosts, unreadable=unreadable, elsewhere=elsewhere)
+    answer = _answer(Verdict(Answer.DONE), roll, hosts=hosts, unreadable=unreadable, elsewhere=elsewhere, read=now)
     return {**answer, "message": "\n".join(status.report(answer, {})["lines"])}
 
 

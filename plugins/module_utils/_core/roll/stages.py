@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 
+from ..model.tally import renewed
 from . import words
 from .owner import RollRefused, RollTakenOver, check_run
 from .record import Clock, Roll, RollStore, Stage, State, write
@@ -109,15 +110,11 @@ def come_to(
         roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED, State.ABORTING)
         check_stage(roll, host, stage)
         new = with_stage(roll, host, stage, clock.wall(), boot_id, message)
-        _count(new.hosts[host].tally, tally or {})
+        entry = new.hosts[host]
+        entry.tally = renewed(entry.tally, tally or {})
         _went(new, host, moved or {})
         if write(store, new, seen, clock):
             return new
-
-
-def _count(known: dict[str, int], tally: Mapping[str, int]) -> None:
-    """After the work the drain is asked again. A host that was installed anew in it knows of no VM any more."""
-    known.update({key: max(number, known.get(key, 0)) for key, number in tally.items()})
 
 
 def note_seen(store: RollStore, host: str, run: str, stage: Stage, clock: Clock) -> None:

@@ -19,6 +19,8 @@ from ..reasons.reason import advised
 from . import figures, rules, words
 from .record import AT_REST, OVER, Fleet, HostEntry, Roll, Stage, State
 from .rules import Answer
+from .table import long
+from .window import between
 
 Row = dict[str, Any]
 _STATES = {"moved": "left", "cold_moved": "left", "stopped": "stopped", "saved": "stopped", "restored": "back"}
@@ -75,8 +77,9 @@ def report(found: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> 
     hosts = [_with_vms(row, infos.get(row["name"])) for row in found.get("hosts") or ()]
     unreadable = str(found.get("unreadable") or "")
     elsewhere = found.get("elsewhere")
-    following = [str(elsewhere)] if elsewhere else _next(roll, hosts, unreadable)
-    lines = [*_head(roll, unreadable), *_table(hosts), *following]
+    read = str(found.get("read") or "")
+    following = [str(elsewhere)] if elsewhere else _next(roll, hosts, unreadable, read)
+    lines = [*_head(roll, unreadable, read), *_table(hosts, read), *following]
     return {
         "roll": roll,
         "hosts": hosts,
@@ -112,7 +115,12 @@ def _vm(vm: Mapping[str, Any], back: bool) -> Row:
     return {"state": state, "percent": percent, **{key: vm[key] for key in kept}}
 
 
-def _head(roll: Mapping[str, Any] | None, unreadable: str) -> list[str]:
+def _age(since: str, read: str) -> float:
+    """Seconds from this time of the record until it was read. Their clocks may be two."""
+    return max(0.0, between(since, read))
+
+
+def _head(roll: Mapping[str, Any] | None, unreadable: str, read: str) -> list[str]:
     if unreadable:
         return [unreadable]
     if roll is None:
@@ -120,14 +128,14 @@ def _head(roll: Mapping[str, Any] | None, unreadable: str) -> list[str]:
     who = f" of {roll['requester']}" if roll["requester"] else ""
     why = f", {roll['reason']}" if roll["reason"] else ""
     line = f"roll {roll['id']}{who}{why}: {roll['state']}, begun {roll['begun']}"
-    return [f"{line}, last written {roll['written']}"]
+    return [f"{line}, last written {roll['written']} ({long(_age(roll['written'], read))} ago)"]
 
 
-def _table(hosts: Sequence[Row]) -> list[str]:
+def _table(hosts: Sequence[Row], read: str) -> list[str]:
     """A line for each host of which there is something to say, with its VMs below; one for the rest."""
     shown = [row for row in hosts if _says_something(row)]
     rest = [row["name"] for row in hosts if not _says_something(row)]
-    cells = [(row["name"], row["stage"] or "-", row["since"] or "-", _about(row)) for row in shown]
+    cells = [(row["name"], row["stage"] or "-", _since(row, read), _about(row)) for row in shown]
     lines = []
     for row, text in zip(shown, columns(cells)):
         lines.append(text)
@@ -135,6 +143,10 @@ def _table(hosts: Sequence[Row]) -> list[str]:
     if rest:
         lines.append(f"in service: {', '.join(rest)}")
     return lines
+
+
+def _since(row: Row, read: str) -> str:
+    return f"since {row['since']} ({long(_age(row['since'], read))})" if row["since"] else "-"
 
 
 def _says_something(row: Row) -> bool:
@@ -188,12 +200,14 @@ def _moving(vm: Row) -> str:
     return f"{vm['name']}  migration {vm['phase']}{percent}{target}{why}"
 
 
-def _next(roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str) -> list[str]:
+def _next(roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str, read: str) -> list[str]:
     """What to do, a sentence each."""
     if unreadable:
         return ["Repair the connection to these hosts, then run the playbook status again."]
     state = "" if roll is None else roll["state"]
     found = [_OF_A_ROLL[state]] if state in _OF_A_ROLL else []
+    if state == State.RUNNING.value and roll is not None and _age(roll["written"], read) > rules.LEFT_AFTER:
+        found = [_LEFT]
     own = {host["name"] for host in (roll or {}).get("hosts", ())} if found else set()
     alone = [row for row in hosts if row["maintenance"] and row["name"] not in own]
     empty = [row["name"] for row in alone if _is_empty(row)]
@@ -214,9 +228,12 @@ def _is_empty(row: Row) -> bool:
     return drains and row["vms"] is not None and all(vm["state"] in ("left", "stopped") for vm in row["vms"])
 
 
+_LEFT = (
+    "Its playbook has not written for more than a minute: it was ended, or its controller is dead. Give the same "
+    "command again to carry it on, or run the playbook abort."
+)
 _OF_A_ROLL = {
-    State.RUNNING.value: "It goes on by itself; run the playbook abort to end it. If nobody has "
-    "written for more than a minute, its controller is dead: give the same command again.",
+    State.RUNNING.value: "It goes on by itself: its playbook lives. Run the playbook abort to end it.",
     State.PAUSED.value: "It pauses as it was asked: give the same command to go on, or run the playbook abort.",
     State.STOPPED.value: "Give the same command again to carry it on, or run the playbook abort.",
     State.ABORTING.value: "If no abort is running, run the playbook abort again.",

@@ -12,26 +12,16 @@ from typing import Any
 
 from ..decision.strategy import Way
 from ..model.columns import columns
+from ..model.tally import COUNTED, together
 from .record import HostEntry, Roll, Stage
 
-_HEAD = ("host", "is", "VMs moved", "stopped", "longest pause", "drained in", "by plan", "time")
-_MOVED, _STOPPED = frozenset({"moved", "cold_moved"}), frozenset({"stopped", "saved"})
+_HEAD = ("host", "is", "VMs", *(name.replace("_", " ") for name in COUNTED), "longest outage")
+_HEAD += ("drained in", "by plan", "time")
 
 
-def tally(vms: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Of the rows that a drain returns: `moved`, `stopped`, and `pause_ms` where one was measured."""
-    rows = list(vms)
-    found = {
-        "moved": sum(vm["verdict"] in _MOVED for vm in rows),
-        "stopped": sum(vm["verdict"] in _STOPPED or _was_stopped_to_move(vm) for vm in rows),
-    }
-    pauses = [int(vm["pause_ms"]) for vm in rows if vm["verdict"] == "moved" and vm.get("pause_ms") is not None]
-    return {**found, "pause_ms": max(pauses)} if pauses else found
-
-
-def _was_stopped_to_move(vm: Mapping[str, Any]) -> bool:
-    """Its guest was shut down, and it was started elsewhere: it counts as moved, and as stopped."""
-    return bool(vm["verdict"] == "cold_moved" and vm["way"] in (Way.SHUTDOWN.value, Way.SAVE.value))
+def in_order(hosts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """As they were taken out; then those that were not, as they stand. `hosts`: entries in result form."""
+    return sorted(hosts, key=lambda entry: entry.get("begun") or "not yet")
 
 
 def moved(vms: Iterable[Mapping[str, Any]], by_name: bool) -> dict[str, str]:
@@ -45,7 +35,7 @@ def moved(vms: Iterable[Mapping[str, Any]], by_name: bool) -> dict[str, str]:
 
 def lines(roll: Roll) -> list[str]:
     """A table. A host that was not begun has no numbers but the plan's."""
-    hosts = list(roll.hosts.values())
+    hosts = [roll.hosts[entry["name"]] for entry in in_order([vars(entry) for entry in roll.hosts.values()])]
     rows = [(e.name, e.stage.value, *_numbers([e]), *_against_plan(roll, [e]), _time(e.begun, _end(e))) for e in hosts]
     done = f"{len(roll.in_stage(Stage.DONE))} of {len(hosts)} done"
     end = max((entry.since for entry in hosts), default="")
@@ -66,13 +56,18 @@ def _against_plan(roll: Roll, entries: Sequence[HostEntry]) -> tuple[str, str]:
     return long(sum(took)) if took else "-", long(sum(by_plan)) if by_plan else "-"
 
 
-def _numbers(entries: Sequence[HostEntry]) -> tuple[str, str, str]:
-    known = [entry.tally for entry in entries if entry.tally]
-    if not known:
-        return ("-", "-", "-")
-    pauses = [one["pause_ms"] for one in known if "pause_ms" in one]
-    moved, stopped = (sum(one.get(key, 0) for one in known) for key in ("moved", "stopped"))
-    return str(moved), str(stopped), f"{max(pauses)} ms" if pauses else "-"
+def _numbers(entries: Sequence[HostEntry]) -> tuple[str, ...]:
+    counted = [entry.tally for entry in entries if "vms" in entry.tally]
+    found = together(counted)
+    numbers = [str(found[name]) if counted else "-" for name in ("vms", *COUNTED)]
+    return (*numbers, outage(found.get("outage_ms")))
+
+
+def outage(ms: int | None) -> str:
+    """For people: 133 ms, 48 s, "-" where it is not known."""
+    if ms is None:
+        return "-"
+    return f"{ms} ms" if ms < 10_000 else long(ms / 1000)
 
 
 def _end(entry: HostEntry) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..model.tally import words as counts
 from . import table
 from .record import HostEntry, Roll, Stage, State
 from .window import minutes
@@ -253,10 +254,10 @@ def host_is_done(roll: Mapping[str, Any], host: str, restore: Mapping[str, Any] 
     took = table.seconds(entry.get("begun", ""), entry.get("since", ""))
     time = "" if took is None else f" in {table.long(took)}"
     done = sum(one["stage"] == Stage.DONE.value for one in roll["hosts"])
-    tally = entry.get("tally") or {}
-    counts = "".join(f", {tally[key]} {key}" for key in ("moved", "stopped") if tally.get(key))
+    counted = counts(entry.get("tally") or {})
+    became = f", {counted}" if counted else ""
     closed = f", {in_service(restore)}" if restore and restore.get("closed") else ""
-    return f"{host} is done{time}{counts}{closed} | roll {done}/{len(roll['hosts'])}"
+    return f"{host} is done{time}{became}{closed} | roll {done}/{len(roll['hosts'])}"
 
 
 def cannot_be_done(objections: Sequence[str]) -> str:
@@ -267,7 +268,8 @@ def cannot_be_done(objections: Sequence[str]) -> str:
 
 def waits_for_place(host: str, most: int, out: Mapping[str, str], of: str) -> str:
     """`of`: what the hosts share, "rack r1"; "": the fleet."""
-    return f"{host} waits for its turn: {_may(most, of)} may be out at once, and {_with_reasons(out)}"
+    those = "this one is" if len(out) == 1 else "these are"
+    return f"{host} waits for its turn: {_may(most, of)} may be out at once, and {those}: {_with_reasons(out)}"
 
 
 def waits_for_targets(host: str, away: Mapping[str, str]) -> str:

@@ -214,6 +214,7 @@ class Engine:
         self._record = decision.records[node]
         phase = decision.phases[node]
         actions = self._last = self._admit(decision, obs)
+        self._stamp()
         if actions or self._platform.now() - self.saved[1] >= self._save_every:
             self._save()
         refused = self._platform.apply(actions, self._record) if actions else {}
@@ -254,6 +255,17 @@ class Engine:
             obs = self._platform.observe(self._record)
             decision = decide(obs, records, self._policy, self._before, self._refused)
         return obs, decision
+
+    def _stamp(self) -> None:
+        """Since when a guest that we stop is off, and runs again. A stop that was called off is none."""
+        for entry in self._record.vms.values():
+            if entry.ending == Ending.COLD_MOVED.value or (entry.ending == Ending.RESTORED.value and entry.start_tries):
+                if entry.off_since and not entry.on_since:
+                    entry.on_since = self._platform.wall()
+            elif entry.asked_to_stop and not entry.off_since:
+                entry.off_since, entry.on_since = self._platform.wall(), ""
+            elif not entry.asked_to_stop and entry.ending in (Ending.NONE.value, Ending.RESTORED.value):
+                entry.off_since = entry.on_since = ""
 
     def _take_refusals(self, actions: list[Action], refused: Mapping[str, Finding]) -> None:
         """Why acts were refused goes into the record: of a VM, or of the node."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..decision.actions import NodePhase
 from ..model.record import Intent
+from ..model.tally import tally, words
 from .engine import SliceEnd
 from .start import Request
 
@@ -42,9 +43,9 @@ def notices(request: Request, found: Mapping[str, Any]) -> Iterator[Notice]:
         yield Notice(f"Maintenance{word}Failed", f"{text}, {_whose(request)}", good=False)
     elif found["changed"] or request.begun:
         closed = "".join(f", {why}" for why in found.get("closed") or ())
-        yield Notice(
-            f"Maintenance{word}Ended", f"The node is {wanted.value}{_counts(found)}{closed}, {_whose(request)}"
-        )
+        counts = words(tally(found.get("vms", ())))
+        done = f"The node is {wanted.value}{', ' if counts else ''}{counts}{closed}"
+        yield Notice(f"Maintenance{word}Ended", f"{done}, {_whose(request)}")
 
 
 _WORDS = {Intent.DRAINED: ("Drain", NodePhase.DRAINED), Intent.ACTIVE: ("Restore", NodePhase.ACTIVE)}
@@ -54,11 +55,6 @@ def _whose(request: Request) -> str:
     who = f" of {request.requester}" if request.requester else ""
     why = f": {request.reason}" if request.reason else ""
     return f"run {request.run_id}{who}{why}"
-
-
-def _counts(found: Mapping[str, Any]) -> str:
-    counted = Counter(vm["verdict"] for vm in found.get("vms", ()))
-    return "".join(f", {counted[verdict]} {verdict}" for verdict in ("moved", "stopped") if counted[verdict])
 
 
 def _why(found: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ def _outcome(entry: VMRecord, node: str, platform: Platform) -> tuple[str, str]:
         late = last is not None and last.abort_status == "Failed"
         return "moved", f"it stays on {entry.at}" + (", the abort came too late" if late else "")
     if ending == Ending.COLD_MOVED.value:
-        return "moved", f"it was moved while off; it stays on {entry.at}"
+        return "moved", f"it stays on {entry.at}"
     if ending in (Ending.OFF.value, Ending.GONE.value):
         return "off", f"it stays off: {_why(entry, platform) or 'it was off before'}"
     if ending != Ending.RESTORED.value:

@@ -42,7 +42,7 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
         "abort_status": last.abort_status if last else "",
         "processed_mib": round(last.processed / _MIB, 1) if last else 0.0,
         "duration": round(last.seconds, 3) if last else 0.0,
-        "pause_ms": last.downtime_ms if last else None,
+        "outage_ms": _outage(entry),
         "hooks": _hooks(entry),
     }
     if vm is not None and vm.job is not None:
@@ -58,6 +58,17 @@ def _is_past(entry: VMRecord, last: Attempt) -> bool:
     return entry.ending == Ending.RESTORED.value and not last.abort_requested
 
 
+def _outage(entry: VMRecord) -> int | None:
+    """What its guest felt, whatever its way; None: not known, or not over. A stop is known to the second."""
+    if entry.off_since and entry.on_since:
+        return max(0, round((_parsed(entry.on_since) - _parsed(entry.off_since)).total_seconds() * 1000))
+    return entry.last.downtime_ms if entry.ending == Ending.MOVED.value and entry.last else None
+
+
+def _parsed(wall: str) -> datetime:
+    return datetime.strptime(wall, WALL).replace(tzinfo=timezone.utc)
+
+
 def _hooks(entry: VMRecord) -> dict[str, str]:
     files = {"before": entry.hook_before, "after": entry.hook_after}
     return {hook: tasks for hook, tasks in files.items() if tasks}
@@ -67,8 +78,7 @@ def _end(last: Attempt) -> str:
     """In the source's boot-time clock it is known; a wall clock that was set meanwhile is not."""
     if not last.ended or not last.wall:
         return ""
-    begun = datetime.strptime(last.wall, WALL).replace(tzinfo=timezone.utc)
-    return (begun + timedelta(seconds=last.ended_at - last.started)).strftime(WALL)
+    return (_parsed(last.wall) + timedelta(seconds=last.ended_at - last.started)).strftime(WALL)
 
 
 def _finding(finding: Finding | None, platform: Platform) -> dict[str, str]:

@@ -82,7 +82,7 @@ def _row(
         "abort_status": _abort_status(work, state),
         "processed_mib": 0.0,
         "duration": facts.took(work, vmi) if work is not None else 0.0,
-        "pause_ms": None,
+        "outage_ms": None,
         "migration": work["metadata"]["name"] if work is not None else "",
         "requested_by": asked_by(vmi, work) if work is not None else "",
         "handed_off": facts.handed_off(vmi, work),

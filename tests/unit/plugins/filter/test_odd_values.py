@@ -31,7 +31,7 @@ MARK = "evil-has-run"
 ODD = (f"{{{{ lookup('pipe', 'touch {MARK}') }}}}", "{{ 7*7 }} {% if %} {# #}", "-x 'q\" $(id) büro 東京", "n" * 200)
 ROWS = [{"uuid": f"u{number}", "name": name, "host": "a"} for number, name in enumerate(ODD)]
 FORESEEN = {"way": "migrate", "target": "b", "duration": 1.0, "pause_ms": 9}
-TOOK = {"duration": 1.0, "pause_ms": 9}
+TOOK = {"duration": 1.0, "outage_ms": 9}
 LABELS = {name: name for name in ODD}
 FILES: dict[str, Any] = {
     "fleet": [{"host": {"name": "a", "memory_mib": 100, "labels": LABELS}, "vms": ROWS}],

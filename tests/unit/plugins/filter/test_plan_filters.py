@@ -68,7 +68,7 @@ def move(uuid: str, **more: Any) -> dict[str, Any]:
 
 def row(uuid: str, **more: Any) -> dict[str, Any]:
     found = {"uuid": uuid, "name": f"vm-{uuid}", "verdict": "moved", "at": "b"}
-    return {**found, "duration": 12.0, "pause_ms": 55, **more}
+    return {**found, "duration": 12.0, "outage_ms": 55, **more}
 
 
 def test_predicted_against_actual() -> None:

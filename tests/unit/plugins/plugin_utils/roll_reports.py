@@ -39,7 +39,7 @@ def roll(state: str, *hosts: dict[str, Any]) -> dict[str, Any]:
 
 def moved(name: str, begin: float, took: float, **more: Any) -> dict[str, Any]:
     row = {"name": name, "uuid": name, "verdict": "moved", "source": "host-a", "target": "host-d", "attempts": 1}
-    row |= {"start": at(begin), "end": at(begin + took), "duration": took, "pause_ms": 133, "processed_mib": 812.0}
+    row |= {"start": at(begin), "end": at(begin + took), "duration": took, "outage_ms": 133, "processed_mib": 812.0}
     return {**row, "reason": "", "message": "", "remedy": "", **more}
 
 
@@ -54,7 +54,7 @@ def blocked(name: str) -> dict[str, Any]:
         "start": "",
         "end": "",
         "duration": 0.0,
-        "pause_ms": None,
+        "outage_ms": None,
         "reason": "StopNotAllowed",
         "message": "It cannot migrate (HostDeviceNotLiveMigratable), and a stop is not allowed.",
         "remedy": "Allow it with drain_allow_stop, or shut the VM down yourself.",
@@ -68,7 +68,7 @@ def failed_roll() -> dict[str, Any]:
     records: list[tuple[float, list[dict[str, Any]]]] = [(0, waits)]
     for number, name in enumerate(("host-a", "host-b")):
         begin = number * 300
-        tally = {"moved": 8, "stopped": 0, "pause_ms": 133}
+        tally = {"moved": 8, "stopped": 0, "outage_ms": 133}
         for stage, since in (("draining", 5), ("at work", 95), ("rebooting", 140), ("checking", 230), ("done", 290)):
             hosts = list(records[-1][1])
             more = {"begun": at(begin + 5), "tally": tally}

@@ -11,13 +11,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils import _slices
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
-    Progress,
-    plain,
-    plain_findings,
-    summary,
-    unanswered,
-)
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, plain_findings
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import Progress, summary, unanswered
 
 HARMLESS = (
     '-x \'q" {{ lookup("pipe", "id") }} {% raw %} $(id) `id` %s {0}',
@@ -47,7 +42,7 @@ def vm(name: str, **changed: Any) -> dict[str, Any]:
         "remedy": "",
         "at": "host-a",
         "duration": 0.0,
-        "pause_ms": None,
+        "outage_ms": None,
     }
     return row | changed
 

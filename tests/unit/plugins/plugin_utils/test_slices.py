@@ -82,7 +82,7 @@ def test_a_restore_names_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_slices.Display, "display", lambda _self, text: lines.append(text))
     text = "Someone else undefined or destroyed the VM, or a transient VM ended."
     row = dict.fromkeys(("phase", "target", "mode", "reason", "message", "remedy", "at"), "")
-    row |= {"duration": 0.0, "pause_ms": None, "way": "shutdown"}
+    row |= {"duration": 0.0, "outage_ms": None, "way": "shutdown"}
     gone = {"uuid": "u1", "name": "db", "verdict": "gone", "reason": "VMVanished", "message": text}
     moved = {"uuid": "u2", "name": "web", "verdict": "moved", "at": "host-b"}
     host = Host({**slice_of("Active", changed=True), "vms": [row | gone, row | moved]})

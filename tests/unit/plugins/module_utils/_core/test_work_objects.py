@@ -105,7 +105,7 @@ def test_the_outcome_of_a_vm_that_has_just_arrived_is_waited_for(intent: Intent)
     wrote = {("u1", 1): Outcome("u1", 1, True, mode=Mode.POST_COPY, downtime_ms=7)}
     _decision, entry = step(see(sightings=there, outcomes=wrote), decision.records["a"])
     row = vm_row(entry, see(), "a")
-    assert (row["verdict"], row["mode"], row["pause_ms"]) == ("moved", "PostCopy", 7)
+    assert (row["verdict"], row["mode"], row["outage_ms"]) == ("moved", "PostCopy", 7)
 
 
 def stopped() -> NodeRecord:

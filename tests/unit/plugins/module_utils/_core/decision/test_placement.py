@@ -239,7 +239,7 @@ def test_rows() -> None:
     assert [r["verdict"] for r in found] == ["pending", "moved", "pending"]
     assert (found[0]["reason"], found[0]["message"], found[0]["plane"]) == (
         "MigrationFailed", "why", "data")  # fmt: skip
-    assert (found[1]["processed_mib"], found[1]["pause_ms"]) == (2.0, 12)
+    assert (found[1]["processed_mib"], found[1]["outage_ms"]) == (2.0, 12)
     assert found[2]["progress"] == {
         "percent": 75, "processed_mib": 0.0, "total_mib": 4.0, "remaining_mib": 1.0,
         "rate_mib_s": 1.0, "eta": 1.0}  # fmt: skip

@@ -125,8 +125,10 @@ def test_more_than_one_blocker_is_said_by_its_code() -> None:
 
 @pytest.mark.parametrize("drained", [FAILED, GONE])
 def test_a_drain_that_failed_is_not_noted(drained: dict[str, Any]) -> None:
-    said, result, _done = play(out(), GO, READY, drained)
+    rows = [{"verdict": "moved", "outage_ms": None}, {"verdict": "blocked"}]
+    said, result, _done = play(out(), GO, READY, {**drained, "vms": rows})
     assert said == ["admitted", "preflight", "show", "drain"]
+    assert (result["tally"]["vms"], result["tally"]["left"]) == (2, 1), "for who records that it has failed"
     assert result["msg"] == drained["msg"]
     assert result["next"] == []  # of the step before: the playbook does not go on
 

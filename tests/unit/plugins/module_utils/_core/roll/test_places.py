@@ -53,7 +53,7 @@ def test_one_host_of_each_rack_is_out(fleet: Fleet, groups: object) -> None:
     # c does not wait for b, which comes before it and has no place.
     assert answers(roll, fleet) == {"b": "wait", "c": "go", "d": "wait"}
     waits = rules.turn(roll, "b", fleet, "", NOW).message
-    assert "1 host of rack r1 may be out at once, and a (draining since" in waits
+    assert "1 host of rack r1 may be out at once, and this one is: a (draining since" in waits
     roll = at(roll, c=Stage.AT_WORK)
     assert answers(roll, fleet) == {"b": "wait", "d": "wait"}
     assert answers(at(roll, a=Stage.DONE), fleet) == {"b": "go", "d": "wait"}

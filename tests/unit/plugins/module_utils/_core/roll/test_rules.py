@@ -172,7 +172,7 @@ def test_hosts_begin_in_their_order_and_as_the_budget_allows() -> None:
     assert roll.in_stage(Stage.DRAINING) == ["a", "b"]
     verdict = turn(roll, "c")
     assert verdict.answer is Answer.WAIT
-    assert "2 hosts may be out at once, and a (draining since" in verdict.message
+    assert "2 hosts may be out at once, and these are: a (draining since" in verdict.message
     assert turn(at(roll, b=Stage.DONE), "c").answer is Answer.GO
 
 

@@ -243,15 +243,16 @@ def test_the_table_says_what_the_roll_did(store: Store, time: Time) -> None:
     for stage in (Stage.EMPTY, Stage.CHECKING, Stage.RESTORING, Stage.DONE):
         time.at += 4
         # Installed anew in its work, it has nothing to tell any more.
-        counts = {"moved": 4, "stopped": 1, "pause_ms": 133} if stage is Stage.EMPTY else {"moved": 0, "stopped": 0}
+        counts = {"vms": 5, "moved": 3, "cold_moved": 1, "stopped": 1, "outage_ms": 133}
+        counts = counts if stage is Stage.EMPTY else {"outage_ms": 21000} if stage is Stage.DONE else {"vms": 0}
         run.note(store, "a", "mine", stage, clock, tally=counts)
     found = run.end(store, "mine", time.clock())
-    assert [line.split() for line in found["lines"]] == [
-        ["host", "is", "VMs", "moved", "stopped", "longest", "pause", "drained", "in", "by", "plan", "time"],
-        ["a", "done", "4", "1", "133", "ms", "4", "s", "3", "s", "16", "s"],
-        ["b", "waiting", "-", "-", "-", "-", "1", "min", "1", "s", "-"],
-        ["c", "waiting", "-", "-", "-", "-", "-", "-"],
-        ["roll", "mi", "1", "of", "3", "done", "4", "1", "133", "ms", "4", "s", "1", "min", "4", "s", "16", "s"],
+    assert [" ".join(line.split()) for line in found["lines"]] == [
+        "host is VMs moved cold moved stopped off left longest outage drained in by plan time",
+        "a done 5 3 1 1 0 0 21 s 4 s 3 s 16 s",
+        "b waiting - - - - - - - - 1 min 1 s -",
+        "c waiting - - - - - - - - - -",
+        "roll mi 1 of 3 done 5 3 1 1 0 0 21 s 4 s 1 min 4 s 16 s",
     ]
 
 
@@ -355,9 +356,15 @@ def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -
     run.note(store, "a", "roll", Stage.FAILED, time.clock(), "", "no space")
     lines = run.read(store, now)["message"].splitlines()
     assert lines[0].startswith("roll ro: stopped, begun 2026-01-01T00:00:00Z")
-    assert lines[1] == "a  failed   2026-01-01T00:00:00Z  has failed (draining): no space"
-    assert lines[2] == "b  waiting  2026-01-01T00:00:00Z"
+    assert lines[1] == "a  failed   since 2026-01-01T00:00:00Z (0 s)  has failed (draining): no space"
+    assert lines[2] == "b  waiting  since 2026-01-01T00:00:00Z (0 s)"
     assert "same command again" in lines[-1]
+
+
+@pytest.mark.parametrize(("read", "said"), [("00:00:12", "its playbook lives"), ("00:02:12", "has not written for")])
+def test_the_status_says_whether_its_playbook_lives(store: Store, time: Time, read: str, said: str) -> None:
+    begin(store, time, "roll")
+    assert said in run.read(store, f"2026-01-01T{read}Z")["message"].splitlines()[-1]
 
 
 def test_a_record_that_too_few_have_is_said_and_the_hosts_are_listed(store: Store) -> None:

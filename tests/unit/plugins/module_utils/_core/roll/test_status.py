@@ -20,7 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rec
     State,
 )
 
-NOW = "2026-01-01T00:00:00Z"
+NOW, READ = "2026-01-01T00:00:00Z", "2026-01-01T00:00:12Z"
 RECORD = {"intent": "drained", "requester": "bob", "reason": "disks", "started": NOW}
 
 
@@ -37,7 +37,7 @@ def vm(name: str, verdict: str = "pending", phase: str = "Pending", **more: Any)
 def show(found: Roll | None, fleet: Fleet, infos: dict[str, Any], unreadable: str = "") -> dict[str, Any]:
     raw = None if found is None else found.to_dict()
     hosts = status.rows(found, fleet, NOW)
-    return status.report({"roll": raw, "hosts": hosts, "unreadable": unreadable}, infos)
+    return status.report({"roll": raw, "hosts": hosts, "unreadable": unreadable, "read": READ}, infos)
 
 
 def test_each_host_has_its_stage_and_its_vms_and_says_what_it_waits_for() -> None:
@@ -54,15 +54,16 @@ def test_each_host_has_its_stage_and_its_vms_and_says_what_it_waits_for() -> Non
     running = roll(a=Stage.DRAINING, b=Stage.WAITING, c=Stage.DONE)
     found = show(running, fleet, {"a": {"vms": vms, "record": RECORD}})
     assert found["lines"] == [
-        f"roll 7f of alice, kernel: running, begun {NOW}, last written {NOW}",
-        f"a  draining  {NOW}  VMs: 1 moved away, 1 moving, 2 waiting, 1 stopped, 1 blocked",
+        f"roll 7f of alice, kernel: running, begun {NOW}, last written {NOW} (12 s ago)",
+        f"a  draining  since {NOW} (12 s)  VMs: 1 moved away, 1 moving, 2 waiting, 1 stopped, 1 blocked",
         "  moves  migration Running 45 % -> b",
         "  queued  waiting: WaitingForSlot: All are taken. Wait.",
         "  next  waiting: its migration is not requested yet",
         "  off  stopped",
         "  stuck  blocked: StopNotAllowed: It is local. Do.",
-        f"b  waiting   {NOW}  waits for its turn: 1 host may be out at once, and a (draining since {NOW})",
-        f"c  done      {NOW}",
+        f"b  waiting   since {NOW} (12 s)  waits for its turn: 1 host may be out at once, "
+        f"and this one is: a (draining since {NOW})",
+        f"c  done      since {NOW} (12 s)",
         "in service: d",
         *found["next"],
     ]
@@ -82,7 +83,7 @@ def test_a_host_that_waits_in_an_open_window_is_not_said_to_be_too_late(until: s
 def test_a_host_that_cannot_be_reached_is_a_row_that_says_so() -> None:
     infos = {"a": {"unreachable": True, "msg": "Failed to connect:\nno route"}}
     found = show(roll(a=Stage.REBOOTING), Fleet(("a",)), infos)
-    assert found["lines"][1] == f"a  rebooting  {NOW}  cannot be reached: Failed to connect:"
+    assert found["lines"][1] == f"a  rebooting  since {NOW} (12 s)  cannot be reached: Failed to connect:"
     assert found["hosts"][0]["error"] and found["hosts"][0]["vms"] is None
 
 
