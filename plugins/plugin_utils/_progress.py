@@ -98,7 +98,7 @@ class Progress:
                 # A VM that waits or moves is no news the first time, nor that it is in a queue.
                 queued = vm["reason"] in _QUEUES
                 waits = vm["verdict"] == "pending" and queued and not (single and vm["phase"] != "Pending")
-                old = vm["verdict"] in self._old_news and not _too_late(vm)
+                old = (vm["verdict"] in self._old_news or vm["uuid"] in result.get("old", ())) and not _too_late(vm)
                 quiet = waits or old or nothing_new
                 if (known or not quiet) and not _untouched(vm):
                     news.append({**vm, "planned": self._planned.get(vm["uuid"], "")})

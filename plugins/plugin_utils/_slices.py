@@ -68,9 +68,11 @@ def run_slices(
             before = result["diff"]["before"] if before is None else before
             result["diff"]["before"] = before
         if check:
+            result.pop("old", None)
             _report_forecast(display, result, good[str(module_args.get("state") or next(iter(good)))])
             return result
         progress.update(result)
+        result.pop("old", None)
         if result.get("ended") in ("final", "needs"):
             break
         waits = result.pop("waits_for", "")

@@ -9,10 +9,8 @@ from __future__ import annotations
 import difflib
 import functools
 import json
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +20,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import most_unavailable
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._kinds import CONTAINERS, KINDS, number, whole
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_hooks, check_rules
 
 ROLES = Path(__file__).resolve().parents[2] / "roles"
@@ -125,9 +122,6 @@ INTERNAL = frozenset(
     )
 )
 SECRET = ("_metrics",)  # has a token
-# What the filter `bool` understands as the roles do. It takes anything else for false.
-REBOOTS = ("auto", "always", "never")
-BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
 # Of a role's own variables that hide a shared one those that may be an empty text.
 EMPTY = ("_plan_file", "_reason", "_requester", "_run_id", "_slots_on")
 # Of hosts, which must be in the inventory.
@@ -220,7 +214,7 @@ def _fault(
     hidden = name.endswith(SECRET)
     shown = "not shown" if hidden else repr(value)
     wanted = _expected(value, spec)
-    if wanted in _CONTAINERS:
+    if wanted in CONTAINERS:
         written = _written(name, None if hidden else value, wanted)
         wanted += f"; as an extra var: -e '{written}'"
     if not wanted and name.endswith("_limits"):
@@ -274,7 +268,7 @@ def _rules(name: str, value: Any, loader: DataLoader | None) -> str:
 
 def _written(name: str, value: Any, kind: str) -> str:
     """How it is given as JSON: the value itself where it is one in a text."""
-    wanted = _CONTAINERS[kind]
+    wanted = CONTAINERS[kind]
     try:
         found = json.loads(value)
     except (TypeError, ValueError):
@@ -287,7 +281,7 @@ def _written(name: str, value: Any, kind: str) -> str:
 def _expected(value: Any, spec: Mapping[str, Any]) -> str:
     """What is expected instead, or ''."""
     kind = str(spec.get("type"))
-    wanted = _KINDS[kind](value) if kind in _KINDS else ""
+    wanted = KINDS[kind](value) if kind in KINDS else ""
     choices = spec.get("choices")
     if not wanted and choices and str(value) not in [str(choice) for choice in choices]:
         wanted = "one of " + ", ".join(str(choice) for choice in choices)
@@ -308,94 +302,12 @@ def _least(value: float, positive: bool) -> str:
 
 def _values(value: Mapping[str, Any], kind: str) -> str:
     if kind == "count":
-        wrong = [key for key, one in value.items() if _int(one) or int(one) < 1]
+        wrong = [key for key, one in value.items() if whole(one) or int(one) < 1]
         return f"a number of hosts above 0 for {wrong[0]}" if wrong else ""
-    wrong = [key for key, one in value.items() if _float(one) or float(one) < 0]
+    wrong = [key for key, one in value.items() if number(one) or float(one) < 0]
     return f"a number, without a unit, for {wrong[0]}" if wrong else ""
 
 
 def _limits(value: Mapping[str, Any]) -> str:
-    good = all(key in LIMITS and not _int(one) and int(one) > 0 for key, one in value.items())
+    good = all(key in LIMITS and not whole(one) and int(one) > 0 for key, one in value.items())
     return "" if good else f"a dict with some of {', '.join(LIMITS)}, each 1 or more"
-
-
-def _bool(value: Any) -> str:
-    good = isinstance(value, bool) or str(value).lower() in BOOLEANS
-    return "" if good else "true or false"
-
-
-def _reboot(value: Any) -> str:
-    return "" if not _bool(value) or value in REBOOTS else f"one of {', '.join(REBOOTS)}, true, false"
-
-
-def _int(value: Any) -> str:
-    try:
-        good = not isinstance(value, bool) and float(int(value)) == float(value)
-    except (TypeError, ValueError, OverflowError):
-        good = False
-    return "" if good else "a whole number, without a unit"
-
-
-def _float(value: Any) -> str:
-    try:
-        good = not isinstance(value, bool) and math.isfinite(float(value))
-    except (TypeError, ValueError):
-        good = False
-    return "" if good else "a number, without a unit"
-
-
-def _list(value: Any) -> str:
-    return "" if isinstance(value, (list, tuple)) else "a list"
-
-
-def _dict(value: Any) -> str:
-    return "" if isinstance(value, Mapping) else "a dict"
-
-
-def _str(value: Any) -> str:
-    return "one text" if isinstance(value, (list, tuple, Mapping)) else ""
-
-
-def _path(value: Any, what: str, kind: Callable[[Path], bool]) -> str:
-    """It is made or replaced, a device too."""
-    path = Path(str(value)).expanduser()
-    return _str(value) or (f"the path of a {what}; what is there is none" if path.exists() and not kind(path) else "")
-
-
-def _share(value: Any) -> str:
-    return _refused(lambda: most_unavailable(str(value)), "a number of hosts above 0, or a share such as 20%")
-
-
-def _duration(value: Any) -> str:
-    return _refused(lambda: window.duration("", str(value)), "seconds, or a number with s, m or h, such as 5m")
-
-
-def _time(value: Any) -> str:
-    wanted = "a time to come such as '06:00', in YAML in quotes, or 2026-03-01T06:00"
-    return _refused(lambda: window.until("", str(value), datetime.now().astimezone(), datetime.astimezone), wanted)
-
-
-def _refused(check: Callable[[], Any], wanted: str) -> str:
-    try:
-        check()
-    except PolicyError:
-        return wanted
-    return ""
-
-
-_CONTAINERS: dict[str, type] = {"a list": list, "a dict": dict}
-_KINDS = {
-    "bool": _bool,
-    "dict": _dict,
-    "duration": _duration,
-    "file": lambda value: _path(value, "file", Path.is_file),
-    "float": _float,
-    "folder": lambda value: _path(value, "folder", Path.is_dir),
-    "int": _int,
-    "list": _list,
-    "path": _str,
-    "reboot": _reboot,
-    "share": _share,
-    "str": _str,
-    "time": _time,
-}

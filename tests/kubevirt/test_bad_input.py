@@ -51,6 +51,13 @@ def test_a_role_alone_refuses_what_the_playbooks_refuse(
     assert not [call for call in sim.log if call.path.startswith("/api")]
 
 
+def test_a_node_of_another_name_is_named_and_so_is_the_variable_for_it(sim, plays) -> None:
+    done = plays.own("drain", maintenance_hosts="n1", drain_node="N2")
+    assert done.returncode == 2
+    said = " ".join(done.stdout.split())
+    assert "There is no node N2 in this cluster. Did you mean n2?" in said and "drain_node" in said, said
+
+
 @full
 @pytest.mark.parametrize("node", ["../../pods", "n2/../n1", "n1?x=y", "n1/status"])
 def test_a_node_that_cannot_be_is_no_path(sim, plays, tmp_path, node: str) -> None:

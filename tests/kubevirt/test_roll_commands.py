@@ -84,7 +84,7 @@ def test_a_host_that_is_not_given_back_is_named_with_the_reason(sim, plays) -> N
         words = {"restore_node": "n9"}
         done = plays.own("abort", **words)
         assert done.returncode == 2, done.stdout
-        assert "n1  not given back: There is no node n9 in this cluster.\n" in done.stdout
+        assert "n1  not given back: There is no node n9 in this cluster. " in done.stdout
         assert "is aborted, but not given back: n1" in done.stdout
         again = plays.own("abort")
         assert again.returncode == 0, again.stdout
@@ -165,7 +165,7 @@ def test_a_preflight_of_a_node_that_is_not_there_and_what_it_fails_on(sim, plays
     sim.add_vm("stuck-n1", "n1", not_migratable_reason="DisksNotLiveMigratable")
     one = plays.own("preflight", maintenance_hosts="n1,n2", preflight_node="n9")
     assert one.returncode == 2
-    assert "n1  unknown  -  There is no node n9 in this cluster." in one.stdout
+    assert "n1  unknown  -  There is no node n9 in this cluster. " in one.stdout
     policy = {"maintenance_preflight_fail_on": "node_blockers"}
     assert plays.own("preflight", **policy).returncode == 0
     assert written(sim.log) == []

@@ -29,7 +29,8 @@ class Finding:
     message: str = ""
 
     def text(self, platform: Platform) -> str:
-        return self.message or TABLE[self.reason].words(platform).sentence
+        """One line: what a hook or a driver says ends with one, or has several."""
+        return " ".join(self.message.splitlines()).strip() or TABLE[self.reason].words(platform).sentence
 
     def to_dict(self, platform: Platform) -> dict[str, str]:
         """Result form: reason, plane, message, remedy."""

@@ -6,7 +6,10 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import quote
 
 CORE = "/api/v1"
@@ -56,6 +59,17 @@ def label(text: str) -> str:
 def one(name: str) -> str:
     """As one part of a path. The client refuses what had to be quoted, since no name has that."""
     return quote(name, safe="")
+
+
+def no_node(name: str, known: Iterable[Mapping[str, Any]]) -> str:
+    """That there is none of this name; which one may be meant. `known`: the Nodes of the cluster."""
+    others = {one["metadata"]["name"].lower(): one["metadata"]["name"] for one in known}
+    near = difflib.get_close_matches(name.lower(), others, 1)
+    meant = f" Did you mean {others[near[0]]}?" if near else ""
+    return (
+        f"There is no node {name} in this cluster.{meant} A host has the name of its Node in the inventory; where "
+        "it has another one, drain_node, restore_node and preflight_node give it."
+    )
 
 
 def node(name: str) -> str:

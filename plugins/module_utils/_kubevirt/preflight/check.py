@@ -65,7 +65,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         return _only_rights(request.node, missing or [str(exc)], unread)
     node = next((n for n in found.nodes if n["metadata"]["name"] == request.node), None)
     if node is None:
-        raise NodeUnknown(f"There is no node {request.node} in this cluster.")
+        raise NodeUnknown(names.no_node(request.node, found.nodes))
     record = Records(client, request.node).load(node)
     here, pods, arriving = _vms_here(found, request.node)
     if here:

@@ -54,7 +54,7 @@ def record_from_lease(lease: Obj, records: Records, node_uid: str, run_id: str) 
 
 def no_node(node: str, lease: Obj | None, client: Client) -> str:
     """There is none of this name; and what a drain of it has left. Raises RecordError."""
-    text = f"There is no node {node} in this cluster."
+    text = names.no_node(node, client.list(f"{names.CORE}/nodes")[0])
     stopped = _stopped(node, lease, client)
     if stopped:
         text += (

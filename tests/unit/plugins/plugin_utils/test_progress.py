@@ -118,6 +118,17 @@ def test_the_line_of_a_roll_says_host_vm_and_roll() -> None:
     assert said(lines) == ["host-a 1/2  web-3 -> host-c moved 4.1 s, pause 133 ms | roll 2/7"]
 
 
+def test_what_was_moved_before_this_drain_is_no_news_of_it() -> None:
+    """It was printed again, with the time of now."""
+    lines: list[str] = []
+    progress = Progress(lines.append, lambda: 0.0)
+    before = vm(verdict="moved", phase="Succeeded", target="host-c", duration=4.1)
+    moves = vm(uuid="u2", name="web-4", verdict="moved", phase="Succeeded", target="host-c", duration=5.0)
+    progress.update({**result(before, moves), "old": ["u1"]})
+    progress.update(result(before, moves))
+    assert said(lines) == ["host-a 2/2  web-4 -> host-c moved 5.0 s"]
+
+
 def test_the_line_of_a_roll_says_when_it_is_ready_in_the_time_of_the_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

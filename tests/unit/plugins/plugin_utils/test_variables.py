@@ -55,6 +55,8 @@ def test_what_would_be_replaced_is_a_file_and_what_gets_the_report_a_folder(tmp_
     file.touch()
     good = {"maintenance_status_file": str(file), "maintenance_report": str(tmp_path / "new")}
     assert told(**good) == []
+    page = told(maintenance_report=str(tmp_path / "report.html"))
+    assert "a folder, in which report.html is made" in page[0]
     wrong = told(maintenance_status_file="/dev/null", maintenance_plan_file=str(tmp_path), maintenance_report=str(file))
     assert wrong == [
         f"maintenance_plan_file is '{tmp_path}': expected is the path of a file; what is there is none.",

@@ -1,0 +1,110 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the value of a variable must be, by the kind of it: a sentence part of what is expected, or ''. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import most_unavailable
+
+# What the filter `bool` understands as the roles do. It takes anything else for false.
+REBOOTS = ("auto", "always", "never")
+BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
+
+
+def _bool(value: Any) -> str:
+    good = isinstance(value, bool) or str(value).lower() in BOOLEANS
+    return "" if good else "true or false"
+
+
+def _reboot(value: Any) -> str:
+    return "" if not _bool(value) or value in REBOOTS else f"one of {', '.join(REBOOTS)}, true, false"
+
+
+def whole(value: Any) -> str:
+    try:
+        good = not isinstance(value, bool) and float(int(value)) == float(value)
+    except (TypeError, ValueError, OverflowError):
+        good = False
+    return "" if good else "a whole number, without a unit"
+
+
+def number(value: Any) -> str:
+    try:
+        good = not isinstance(value, bool) and math.isfinite(float(value))
+    except (TypeError, ValueError):
+        good = False
+    return "" if good else "a number, without a unit"
+
+
+def _list(value: Any) -> str:
+    return "" if isinstance(value, (list, tuple)) else "a list"
+
+
+def _dict(value: Any) -> str:
+    return "" if isinstance(value, Mapping) else "a dict"
+
+
+def _str(value: Any) -> str:
+    return "one text" if isinstance(value, (list, tuple, Mapping)) else ""
+
+
+def _path(value: Any, what: str, kind: Callable[[Path], bool]) -> str:
+    """It is made or replaced, a device too."""
+    path = Path(str(value)).expanduser()
+    return _str(value) or (f"the path of a {what}; what is there is none" if path.exists() and not kind(path) else "")
+
+
+def _folder(value: Any) -> str:
+    """Who names the page itself would get a folder of that name."""
+    path = Path(str(value))
+    page = path.suffix in (".html", ".json", ".xml") and not path.expanduser().exists()
+    return f"a folder, in which {path.name} is made" if page else _path(value, "folder", Path.is_dir)
+
+
+def _share(value: Any) -> str:
+    return _refused(lambda: most_unavailable(str(value)), "a number of hosts above 0, or a share such as 20%")
+
+
+def _duration(value: Any) -> str:
+    return _refused(lambda: window.duration("", str(value)), "seconds, or a number with s, m or h, such as 5m")
+
+
+def _time(value: Any) -> str:
+    wanted = "a time to come such as '06:00', in YAML in quotes, or 2026-03-01T06:00"
+    return _refused(lambda: window.until("", str(value), datetime.now().astimezone(), datetime.astimezone), wanted)
+
+
+def _refused(check: Callable[[], Any], wanted: str) -> str:
+    try:
+        check()
+    except PolicyError:
+        return wanted
+    return ""
+
+
+CONTAINERS: dict[str, type] = {"a list": list, "a dict": dict}
+KINDS = {
+    "bool": _bool,
+    "dict": _dict,
+    "duration": _duration,
+    "file": lambda value: _path(value, "file", Path.is_file),
+    "float": number,
+    "folder": _folder,
+    "int": whole,
+    "list": _list,
+    "path": _str,
+    "reboot": _reboot,
+    "share": _share,
+    "str": _str,
+    "time": _time,
+}
