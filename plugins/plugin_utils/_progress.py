@@ -23,6 +23,7 @@ SAYS_WHY_AFTER = 60.0  # s; a phase that lasts so long says for what it waits
 _STAYS = frozenset({"blocked", "skipped", "stopped", "saved", "restored"})
 # With these it is where it went.
 _ARRIVED = frozenset({"moved", "cold_moved"})
+_STOPS = frozenset({"shutdown", "save", "cold_migrate"})
 # Verdicts that the wanted state does not have.
 _UNDONE = frozenset({"blocked", "skipped", "lost", "pending"})
 # Ways on which a drain leaves a VM as it is, if no migration of it was begun.
@@ -155,10 +156,13 @@ def _key(vm: Mapping[str, Any], single: bool) -> tuple[str, ...]:
 def vm_line(vm: Mapping[str, Any]) -> str:
     """One VM in one line: where it goes or went, how, and why."""
     done = vm["verdict"] not in ("pending", "")
-    to = f" -> {vm['target']}" if vm["target"] and vm["verdict"] not in _STAYS else ""
+    target = vm["at"] if vm["verdict"] == "cold_moved" and vm["at"] else vm["target"]  # which KubeVirt may choose
+    to = f" -> {target}" if target and vm["verdict"] not in _STAYS else ""
     # "Running" alone reads as the state of the VM; Pending is also what has no migration yet.
     moves = not done and vm["phase"] != "Pending"
-    parts = [f"{vm['name']}{to} " + (f"migration {vm['phase']}" if moves else vm["verdict"])]
+    stops = vm["verdict"] == "pending" and vm.get("way") in _STOPS and vm["reason"] not in _QUEUES
+    what = "is to be stopped" if stops else f"migration {vm['phase']}" if moves else vm["verdict"]
+    parts = [f"{vm['name']}{to} {what}"]
     progress = vm.get("progress")
     if _measured(vm) and not done:
         parts[0] += f" {progress['percent']} %"

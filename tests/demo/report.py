@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +41,23 @@ SOME_BEATS = 3
 HURT = ("lost", "twice", "gap", "paused", "disk_errors", "memory_errors", "unreadable_lines")
 
 
-def check(raw: Path, drained: set[str]) -> dict[str, Any]:
+def check(raw: Path, drained: set[str], say: Callable[[str], None] = print) -> dict[str, Any]:
     """The checker's report of now: the collector's next heartbeat is waited for.
 
-    So is what becomes of a guest that has not ticked for a while: it ticks again, or is silent.
+    So is what becomes of a guest that has not ticked for a while: it ticks again, or is silent. `say`: for whom, every
+    half minute.
     """
+    said = time.monotonic()
     while True:
         rawlog.wait_for_heartbeat(raw)
         report = checker.check(raw, drained)
         guests = report["guests"]
-        if not any(guest["ticking"] and guest["beats_since"] > SOME_BEATS for guest in guests):
+        slow = [guest["name"] for guest in guests if guest["ticking"] and guest["beats_since"] > SOME_BEATS]
+        if not slow:
             return report
+        if time.monotonic() - said > 30:
+            said = time.monotonic()
+            say(f"the checker waits for the next tick of {', '.join(slow)}")
 
 
 def said(runs: Mapping[str, Ended]) -> dict[str, list[dict[str, Any]]]:

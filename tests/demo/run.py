@@ -168,7 +168,8 @@ def demo(lab: Lab) -> int:
     except LabError as error:
         say(str(error))
     wrong += left_behind(lab)
-    found = report.check(lab.paths.raw, set(lab.hosts))
+    say("the checker reads the logs of all guests")
+    found = report.check(lab.paths.raw, set(lab.hosts), say)
     words = report.said({"blocked drain": first, **rolls})
     wrong += report.disagreements(found, words)
     wall = time.monotonic() - BEGAN

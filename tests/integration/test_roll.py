@@ -59,6 +59,24 @@ def test_host_after_host_is_emptied_rebooted_and_given_back(shared: Callable[[in
 
 
 @pytest.mark.full
+def test_a_host_that_never_goes_down_is_told_from_one_that_does_not_come_up(shared: Callable[[int], Lab]) -> None:
+    """Ansible says "Timed out waiting for last boot time check" of both."""
+    lab = shared(2)
+    tool = lab.paths.host(lab.host("host-b")) / "local-sbin" / "shutdown"
+    works = tool.read_text()
+    tool.write_text("#!/bin/sh\nexit 0\n")
+    try:
+        roll = {**plays.UNMEASURED, "maintenance_hosts": "host-b", "maintenance_reboot_timeout": 15}
+        ended = plays.run(lab, "rolling_maintenance", roll)
+    finally:
+        tool.write_text(works)
+    assert ended.code == 2, ended.text
+    assert "host-b never went down: its boot id is still the same" in " ".join(ended.text.split()), ended.text
+    assert re.search(r"host-b reboots; it is waited for, for 15 s at most", ended.text), ended.text
+    assert plays.run(lab, "rolling_maintenance", roll).code == 0, "the same command reboots it now"
+
+
+@pytest.mark.full
 def test_a_roll_of_three_hosts_is_a_page(shared: Callable[[int], Lab]) -> None:
     lab = shared(3)
     for host in lab.hosts:

@@ -137,6 +137,7 @@ def check_links() -> int:
             if not good:
                 broken += 1
                 print(f"docs: {path.relative_to(HTML)}: {link} leads nowhere")
+    print(f"docs: the site is {HTML / 'index.html'}")
     print(f"docs: pages={len(pages)} links={links} broken={broken} {'ok' if not broken else 'FAILED'}")
     return broken
 

@@ -180,7 +180,10 @@ def _empty(ask: Asked) -> Acts:
     # Whether a reboot is needed the host is asked by the playbook, on its own connection.
     auto = {Step.REBOOT.value: "reboot_if_needed"} if ask.reboot == "auto" else {}
     following = [auto.get(one, one) for one in following] + ([] if stage is Stage.AT_WORK else ask.last())
-    return {**found, "next": following, "steps": left, "turn": {**ask.turn, "stage": stage.value}}
+    entries = (noted.get("roll") or {}).get("hosts", ())
+    boot_id = next((one.get("boot_id", "") for one in entries if one["name"] == ask.host), "")
+    turn = {**ask.turn, "stage": stage.value, "boot_id": boot_id}
+    return {**found, "next": following, "steps": left, "turn": turn}
 
 
 def _healthy(ask: Asked) -> Acts:

@@ -118,6 +118,15 @@ def test_the_line_of_a_roll_says_host_vm_and_roll() -> None:
     assert said(lines) == ["host-a 1/2  web-3 -> host-c moved 4.1 s, pause 133 ms | roll 2/7"]
 
 
+def test_a_vm_that_is_stopped_and_started_elsewhere_is_told_as_that() -> None:
+    """It was "pending, VirtIOFSNotLiveMigratable", and then moved; and to the target of a migration that had failed."""
+    why = {"reason": "VirtIOFSNotLiveMigratable", "message": "a share"}
+    assert vm_line(vm(way="cold_migrate", **why)) == "web-3 is to be stopped, VirtIOFSNotLiveMigratable: a share"
+    assert vm_line(vm(way="cold_migrate", reason="WaitingForSlot", message="all")).startswith("web-3 pending")
+    arrived = vm(verdict="cold_moved", target="host-b", at="host-c", outage_ms=21400)
+    assert vm_line(arrived) == "web-3 -> host-c cold_moved, off for 21 s"
+
+
 def test_what_was_moved_before_this_drain_is_no_news_of_it() -> None:
     """It was printed again, with the time of now."""
     lines: list[str] = []

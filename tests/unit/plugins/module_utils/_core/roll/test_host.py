@@ -63,9 +63,10 @@ def out(**more: Any) -> Asked:
 def test_it_is_drained_on_its_turn_and_what_comes_next_is_said(
     more: dict[str, Any], steps: list[str], stage: str, following: list[str], left: list[str] | None
 ) -> None:
-    said, result, done = play(out(**more), {**GO, "steps": steps}, READY, DRAINED, NOTED)
+    noted = {**NOTED, "roll": {"hosts": [{"name": "b", "boot_id": "b-1"}]}}
+    said, result, done = play(out(**more), {**GO, "steps": steps}, READY, DRAINED, noted)
     assert said == ["admitted", "preflight", "show", "drain", stage]
-    assert result["next"] == following and result["turn"] == {**TURN, "stage": stage}
+    assert result["next"] == following and result["turn"] == {**TURN, "stage": stage, "boot_id": "b-1"}
     assert result["steps"] == (left or ["check", "restore"])
     assert done[3].turn == TURN
     assert result["left_as"].startswith("it is empty")
