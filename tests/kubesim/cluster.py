@@ -303,6 +303,7 @@ class Kubesim:
         self,
         name: str,
         node: str,
+        *,  # a given cluster takes the same words
         strategy: str | None = "LiveMigrate",
         run_strategy: str = "Always",
         namespace: str = "default",

@@ -141,7 +141,7 @@ class Given(Remote):
         if name not in WANTED or labels:
             pytest.skip("needs the simulator: nodes of its own")
 
-    def add_vm(self, name: str, node: str, wait: bool = True, **what: Any) -> None:
+    def add_vm(self, name: str, node: str, *, wait: bool = True, **what: Any) -> None:
         known = {"strategy", "run_strategy", "namespace", "memory", "labels", "grace", "start"}
         knobs = set(what) - known - HARMLESS
         if knobs and not os.environ.get("VIRTOPS_KNOBS"):

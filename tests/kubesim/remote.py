@@ -130,7 +130,7 @@ class Remote:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.add("nodes", templates.node(name, stamp, **labels))
 
-    def add_vm(self, name: str, node: str, wait: bool = True, **what: Any) -> None:
+    def add_vm(self, name: str, node: str, *, wait: bool = True, **what: Any) -> None:
         """See templates.vm."""
         obj = templates.vm(name, node, **what)
         namespace = obj["metadata"]["namespace"]

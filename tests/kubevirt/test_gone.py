@@ -140,7 +140,7 @@ def test_a_vm_that_is_restarted_while_it_migrates_is_no_failed_attempt(sim, oper
 def test_a_vm_that_another_client_evicts_is_not_called_blocked(sim, operator) -> None:
     """Its instance still runs, and then has ended, before it is started anew elsewhere."""
     more = {"not_migratable_reason": "DisksNotLiveMigratable", "shutdown_seconds": "15"}
-    sim.add_vm("vm", "n1", "LiveMigrateIfPossible", linger_seconds="17", **more)
+    sim.add_vm("vm", "n1", strategy="LiveMigrateIfPossible", linger_seconds="17", **more)
     sim.edit(NODES, "n1", lambda o: o["spec"].update(unschedulable=True))
     pod = sim.all(PODS)[0]
     sim.call(lambda: sim.world.delete_pod(pod))

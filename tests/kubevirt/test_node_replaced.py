@@ -33,7 +33,7 @@ def replace_node(sim) -> None:
 
 @pytest.mark.parametrize("run_strategy", ["Manual", "RerunOnFailure"])
 def test_what_was_stopped_is_started_after_the_node_was_replaced(sim, operator, run_strategy) -> None:
-    sim.add_vm("vm", "n1", "None", run_strategy, shutdown_seconds="1")
+    sim.add_vm("vm", "n1", strategy="None", run_strategy=run_strategy, shutdown_seconds="1")
     assert operator.drain(allow_stop=True)["phase"] == "Drained"
     assert sim.node_of("vm") == ""
     replace_node(sim)
@@ -45,8 +45,8 @@ def test_what_was_stopped_is_started_after_the_node_was_replaced(sim, operator, 
 
 def test_who_asks_is_told_what_the_drain_of_a_node_has_left(sim, operator) -> None:
     """Nobody else starts it: not the owner, who wants it off, nor the roll, whose node it is no more."""
-    sim.add_vm("vm", "n1", "None", "Manual", shutdown_seconds="1")
-    sim.add_vm("starts-elsewhere", "n1", "None", "Always", shutdown_seconds="1")
+    sim.add_vm("vm", "n1", strategy="None", run_strategy="Manual", shutdown_seconds="1")
+    sim.add_vm("starts-elsewhere", "n1", strategy="None", run_strategy="Always", shutdown_seconds="1")
     store = RollLease(Client(operator.auth), "default")
     assert operator.drain(allow_stop=True)["phase"] == "Drained" and not store.fleet().left
     # As a restore leaves it that is killed before it has removed the Lease.
@@ -71,7 +71,7 @@ def test_it_is_known_before_anything_is_stopped(sim, operator, monkeypatch) -> N
     def killed(*_args) -> None:
         raise KeyboardInterrupt
 
-    sim.add_vm("vm", "n1", "None", "Manual")
+    sim.add_vm("vm", "n1", strategy="None", run_strategy="Manual")
     monkeypatch.setattr(Actor, "apply", killed)
     with pytest.raises(KeyboardInterrupt):
         operator.slice(Intent.DRAINED, 5.0, allow_stop=True)

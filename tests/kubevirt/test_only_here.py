@@ -16,7 +16,7 @@ from kubesim.reading import clean, row
 def stays(sim, run_strategy: str = "Always") -> None:
     """A VM of strategy None that only n1 takes."""
     sim.edit(NODES, "n1", lambda o: o["metadata"]["labels"].update(pool="here"))
-    sim.add_vm("vm", "n1", "None", run_strategy, pool="here", shutdown_seconds="1")
+    sim.add_vm("vm", "n1", strategy="None", run_strategy=run_strategy, pool="here", shutdown_seconds="1")
 
 
 @pytest.mark.parametrize("run_strategy", ["Always", "Manual"])
@@ -51,7 +51,7 @@ def test_a_vm_that_no_node_takes_after_the_restore_is_named(sim, operator) -> No
 
 def test_what_hangs_where_it_is_started_anew_is_named_and_holds_up_nobody(sim, operator) -> None:
     """Its new pod has a node, and does not start there."""
-    sim.add_vm("vm", "n1", "None", shutdown_seconds="1")
+    sim.add_vm("vm", "n1", strategy="None", shutdown_seconds="1")
     hangs = {"lab/pod": "hang"}
     sim.edit(VMS, "vm", lambda o: o["spec"]["template"]["metadata"]["annotations"].update(hangs), "default")
     found = operator.drain(allow_stop=True, pending_timeout=3.0)

@@ -13,7 +13,7 @@ from kubesim.reading import clean, row
 
 
 def stopped(sim, operator, run_strategy: str) -> None:
-    sim.add_vm("vm", "n1", "None", run_strategy, shutdown_seconds="1")
+    sim.add_vm("vm", "n1", strategy="None", run_strategy=run_strategy, shutdown_seconds="1")
     found = operator.drain(allow_stop=True)
     assert (found["phase"], row(found, "vm")["verdict"]) == ("Drained", "stopped")
 

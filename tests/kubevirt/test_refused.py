@@ -42,7 +42,7 @@ def to_its_end(request, found=None):
 @pytest.mark.parametrize("strategy", ["LiveMigrate", "None"])
 def test_a_bare_instance_is_not_stopped_since_its_definition_would_go(sim, operator, strategy):
     knobs = DISKS if strategy == "LiveMigrate" else {}
-    sim.add_vm("vm", "n1", strategy, run_strategy="", **knobs)
+    sim.add_vm("vm", "n1", strategy=strategy, run_strategy="", **knobs)
     found = operator.drain(allow_stop=True, on_not_migratable=OnNotMigratable.SHUTDOWN)
     vm = row(found, "vm")
     assert (found["phase"], vm["verdict"], vm["reason"]) == ("Blocked", "blocked", "TransientDomain")
@@ -75,7 +75,7 @@ def test_the_preflight_says_that_a_bare_instance_is_not_stopped(still) -> None:
 @pytest.mark.parametrize("strategy", ["LiveMigrate", "None"])
 @pytest.mark.parametrize("code", [403, 404, 429])
 def test_a_webhook_that_refuses_an_eviction_is_told_in_its_words(sim, operator, code, strategy):
-    sim.add_vm("vm", "n1", strategy)
+    sim.add_vm("vm", "n1", strategy=strategy)
     sim.api.faults.plan(code, 1000, eviction, text=NO)
     found = operator.drain(allow_stop=True, backoff=0.1, shutdown_timeout=1.0, max_attempts=2)
     vm = row(found, "vm")
