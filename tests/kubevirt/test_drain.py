@@ -55,6 +55,7 @@ def test_every_strategy_has_its_way(sim, operator, verdicts) -> None:
         "once": "stopped",
     }
     assert row(found, "stuck")["reason"] == "DisksNotLiveMigratable"
+    assert "StoppedByItself" not in [row(found, name)["reason"] for name in ("rerunonfailure", "manual", "once")]
     assert row(found, "external")["reason"] == "ExternalOwnerTimedOut"
     assert sim.leftovers() == []
     back = operator.restore()
