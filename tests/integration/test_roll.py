@@ -62,7 +62,7 @@ def test_host_after_host_is_emptied_rebooted_and_given_back(shared: Callable[[in
 def test_a_host_that_never_goes_down_is_told_from_one_that_does_not_come_up(shared: Callable[[int], Lab]) -> None:
     """Ansible says "Timed out waiting for last boot time check" of both."""
     lab = shared(2)
-    tool = lab.paths.host(lab.host("host-b")) / "local-sbin" / "shutdown"
+    tool = lab.paths.host("host-b") / "local-sbin" / "shutdown"
     works = tool.read_text()
     tool.write_text("#!/bin/sh\nexit 0\n")
     try:
