@@ -38,7 +38,7 @@ from .progress import migration_progress
 # Seconds; the evacuation controller needs some milliseconds when it is awake.
 _GAP = 2.0
 # Seconds for which the Node is taken as a slice before has read it.
-_NODE = 60.0
+_NODE = 10.0
 # How old KubeVirt's limits may be when more is asked for on their strength: somebody may have lowered them.
 _LIMITS = 2.0
 # virt-api is tried so often after it did not answer.
