@@ -52,7 +52,7 @@ def _vm_case(suite: ET.Element, host: Mapping[str, Any], vm: Mapping[str, Any]) 
         suite, "testcase", classname=_text(f"vm.{host['name']}"), name=name, time=str(vm["duration"] or 0)
     )
     if vm["verdict"] in _GOOD:
-        to = f" to {vm['target']}" if vm["verdict"] in ("moved", "cold_moved") else ""
+        to = f" to {vm.get('at') or vm['target']}" if vm["verdict"] in ("moved", "cold_moved") else ""
         ET.SubElement(case, "system-out").text = _text(f"{vm['verdict']}{to}")
         return ""
     reason = vm["reason"] or vm["verdict"]

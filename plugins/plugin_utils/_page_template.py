@@ -156,8 +156,9 @@ At most {{ roll.max_unavailable }} out at once
 <details class="card"{% if few or host.stage == "failed" %} open{% endif %}>
 <summary><b>{{ host.name | plain }}</b>
 <span class="badge {{ host.stage if host.stage in ('done', 'failed') else 'plain' }}">{{ host.stage }}</span>
-<span class="soft">{{ host.tally.vms or 0 }} VMs{{ ": " if host.tally.vms }}{{ host.tally | counted }}\
-{% if host.seconds is not none %}, {{ host.seconds | long }}{% endif %}</span></summary>
+<span class="soft">{{ "" if host.stage == "waiting" else (host.tally.vms or 0) ~ " VMs" }}\
+{{ ": " if host.tally.vms }}{{ host.tally | counted }}\
+{% if host.seconds is not none %} in {{ host.seconds | long }}{% endif %}</span></summary>
 {% if host.message %}
 <p>{{ host.message | plain }}</p>
 {% endif %}
@@ -172,7 +173,8 @@ At most {{ roll.max_unavailable }} out at once
 {% for vm in host.vms %}
 <li><span class="vm">{{ vm.name | plain }}</span>
 <span class="what">{{ vm.verdict | replace("cold_moved", "moved cold") }}\
-{% if vm.verdict in ("moved", "cold_moved") and vm.target %} &rarr; {{ vm.target | plain }}{% endif %}\
+{% if vm.verdict in ("moved", "cold_moved") and (vm.at or vm.target) %} &rarr; {{ (vm.at or vm.target) | plain }}\
+{% endif %}\
 {% if vm.duration %}, {{ "%.1f" | format(vm.duration) }} s{% endif %}\
 {% if vm.outage_ms is not none %}, outage {{ vm.outage_ms | outage }}{% endif %}\
 {% if vm.attempts and vm.attempts > 1 %}, {{ vm.attempts }} attempts{% endif %}\

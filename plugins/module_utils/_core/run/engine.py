@@ -87,7 +87,6 @@ class Slice:
     findings: tuple[Finding, ...] = ()
     actions_done: list[Action] = field(default_factory=list)
     first: Observation | None = None  # how the slice found it
-    old: frozenset[str] = frozenset()  # VMs with which all was done before it
 
 
 class Engine:
@@ -116,7 +115,6 @@ class Engine:
         self._platform = platform
         self._policy = policy
         self._record = record
-        self._old = frozenset(uuid for uuid, entry in record.vms.items() if entry.ending)
         self.saved = saved
         self._carried = carried
         self._read_all = read_all
@@ -243,7 +241,7 @@ class Engine:
         if self._record.finding is not None and phase in _NOT_DONE:
             findings = (self._record.finding, *findings)
         done = list(self.done)
-        return Slice(ended, phase, self._record, obs, decision, certificate, findings, done, self._first, self._old)
+        return Slice(ended, phase, self._record, obs, decision, certificate, findings, done, self._first)
 
     def _observe_and_decide(self) -> tuple[Observation, Decision]:
         """On the hosts that can matter; on all of them where those do not settle it."""

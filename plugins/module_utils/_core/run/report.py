@@ -28,7 +28,7 @@ _QUIET = frozenset({Do.WATCH, Do.RELEASE, Do.FORGET})
 class Report:
     """`vms`: rows of rows.rows. `outcomes`: only of a restore. `planned`: only of check mode.
     `certificate`: in result form. `closed`: of a restore, why no VM comes to the node all the same, besides
-    `cordoned_by_others`. `old`: VMs with which all was done before this run: no news to who shows them."""
+    `cordoned_by_others`."""
 
     platform: Platform
     node: str
@@ -45,7 +45,6 @@ class Report:
     planned: Sequence[Action] | None = None
     outcomes: Sequence[Mapping[str, str]] | None = None
     closed: Sequence[str] = ()
-    old: Sequence[str] = ()
 
     def to_dict(self, **more: Any) -> dict[str, Any]:
         """Result form. `more`: what only one platform or module has."""
@@ -65,8 +64,6 @@ class Report:
         if self.outcomes is not None:
             found["outcomes"] = list(self.outcomes)
             found["closed"] = [*(["it is still cordoned, by others"] if self.cordoned_by_others else ()), *self.closed]
-        if self.old:
-            found["old"] = list(self.old)
         if self.planned is not None:
             found["planned"] = [{"do": a.do.value, "vm": a.name, "target": a.target} for a in self.planned]
         return {**found, **more}
@@ -98,8 +95,14 @@ def of_slice(outcome: Slice, request: Request) -> Report:
         findings=outcome.findings,
         diff=diff(diff_lines(outcome.first or obs, record), diff_lines(obs, record)),
         outcomes=outcomes(record, obs.platform) if _gives_back(request) else None,
-        old=() if request.begun else sorted(outcome.old),
     )
+
+
+def old_news(request: Request, old: NodeRecord | None) -> dict[str, list[str]]:
+    """For the result of a first slice: VMs with which all was done before this run. To who shows them they are no news.
+    `old`: the record as it was found."""
+    done = [] if request.begun or old is None else sorted(u for u, entry in old.vms.items() if entry.ending)
+    return {"old": done} if done else {}
 
 
 def changes(done: Sequence[Action]) -> bool:

@@ -232,6 +232,7 @@ def _slice(
             found = check_now(platform, request)[0]
             del found["planned"]
             return {**found, "changed": False}
+    before = report.old_news(request, old)
     record = _begin(platform, request, old)
     if request.hooks_done:
         record_answers(record, request.hooks_done)
@@ -241,7 +242,7 @@ def _slice(
     found = result(outcome, request, other_pods, known, gone, changed, closed_beside_cordon(platform.observer.own()))
     reported = platform.observer.rates.result_fields
     warned = [*warnings(outcome.record, platform.observer.own()), *reported.get("warnings", ())]
-    found.update({**reported, "warnings": warned} if warned else reported)
+    found.update({**before, **reported, **({"warnings": warned} if warned else {})})
     goes_on = found["ended"] == SliceEnd.OUT_OF_TIME.value and platform.observer.own() is not None
     if request.cursor is not None and goes_on and not platform.is_wanted():
         text = outcome.record.to_json()

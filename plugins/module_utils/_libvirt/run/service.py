@@ -143,6 +143,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         return _nothing_to_restore(platform, request)
     if old is None:
         peers_answer(platform, request, platform.observer.read_hosts())
+    before = report.old_news(request, old)
     record = start(platform, request, old)
     hooks.record_answers(record, request.hooks_done)  # its first step writes them
     drains = request.intent is Intent.DRAINED and not request.only
@@ -160,7 +161,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         platform.renew_copies(outcome.record)
     if drains and outcome.ended is not SliceEnd.FINAL:
         platform.few.end(outcome.observation, outcome.record)
-    return _reported(outcome, request).to_dict(**({"warnings": warnings} if warnings else {}))
+    return _reported(outcome, request).to_dict(**before, **({"warnings": warnings} if warnings else {}))
 
 
 def _endings(record: NodeRecord | None) -> dict[str, str]:

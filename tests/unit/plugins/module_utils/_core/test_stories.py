@@ -156,12 +156,6 @@ def test_autostart_and_marks_after_a_move(marked: bool) -> None:
     assert domain.autostart is False
 
 
-def test_a_second_drain_knows_what_was_done_before_it() -> None:
-    made = two(vm(1, "a"))
-    assert not run(made).old
-    assert run(made, name="again").old == {"u1"}
-
-
 def test_an_external_owner_is_asked_and_moves_it() -> None:
     made = two(vm(1, "a", declared_strategy="External"))
     domain = made.machines["a"].domains["u1"]

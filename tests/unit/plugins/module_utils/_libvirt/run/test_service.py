@@ -116,7 +116,9 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
         platform.warnings = []  # of a record that is gone there is nothing to copy
 
     request = Request(HostConfig("host-a", "x"), [], Policy(), Intent.DRAINED, "run-1", only=only)
-    assert _slice(platform, request) == {"warnings": ["web has 0 of 2 copies"]}
+    found = _slice(platform, request)
+    assert found["warnings"] == ["web has 0 of 2 copies"]
+    assert found.get("old", []) == (["u1"] if before == "stopped" else []), "no news of this drain"
     assert [name for name, _endings in platform.told] == told
     assert all(endings == ({after} if after else set()) for _name, endings in platform.told)
 
