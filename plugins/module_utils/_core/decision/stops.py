@@ -224,9 +224,9 @@ def handle_off_here(step: Step, uuid: str) -> None:
         _handle_off_to_move(step, vm, entry)
     else:
         ending = Ending.SAVED if vm.managed_save else Ending.STOPPED
-        why = step.obs.ended.get(uuid, entry.finding)
-        ours = why is not None and why.reason is Reason.StoppedByItself
-        stay_off(step, vm, entry, ending, None if ours else why)
+        found = step.obs.ended.get(uuid, entry.finding)
+        ours = found is not None and found.reason is Reason.StoppedByItself
+        stay_off(step, vm, entry, ending, None if ours else found)
 
 
 def stay_off(step: Step, vm: VM, entry: VMRecord, ending: Ending, finding: Finding | None = None) -> None:
