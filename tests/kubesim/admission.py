@@ -39,11 +39,12 @@ def evict(world: World, namespace: str, name: str, body: Obj, dry: bool) -> None
     pod = store.get(PODS, namespace, name)
     dry = dry or "All" in (body.get("deleteOptions", {}).get("dryRun") or [])
     _webhook(world, pod, body, dry)
-    if words.final(pod) or pod["metadata"].get("deletionTimestamp"):
-        world.delete_pod(pod, dry)
-        return
-    _budgets(store, pod)
-    world.delete_pod(pod, dry)
+    if not words.final(pod) and not pod["metadata"].get("deletionTimestamp"):
+        _budgets(store, pod)
+    if not dry:
+        more = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+        pod = store.change(PODS, namespace, name, lambda o: words.set_condition(o, "DisruptionTarget", "True", **more))
+        world.delete_pod(pod)
 
 
 def _webhook(world: World, pod: Obj, body: Obj, dry: bool) -> None:

@@ -18,6 +18,10 @@ from .world import World
 _NOTICED = 0.45
 _FAILED = "Live migration failed: lab/migrate-result=fail"
 _CRASHED = "virError(Code=1, Domain=10, Message='internal error: End of file from qemu monitor')"
+# What virt-handler at the source is told when the other end of the migration's connection is gone.
+_CLOSED = "virError(Code=1, Domain=7, Message='internal error: client socket is closed')"
+_ORPHANED = 34.0  # from the death of the source's virt-handler until the target pod gives up
+_GHOST = "can not add ghost record when entry already exists with differing socket file location"
 _NOTICES = 10.0  # up to 20 s go by before the VMI of a QEMU that died says so
 
 
@@ -28,6 +32,9 @@ class Handler:
         self._world = world
         self._store = world.store
         self._begun: set[tuple[str, str]] = set()  # (migration UID, step)
+        self._cut: set[str] = set()  # UIDs of those whose source's virt-handler died
+        self._broken: set[tuple[str, str]] = set()  # (VMI UID, target whose virt-handler died under it)
+        self._ghosts: set[str] = set()  # UIDs of those that came there before it was back, and stay so
         world.on_change(self._look)
 
     def _look(self, change: Change) -> None:
@@ -81,22 +88,43 @@ class Handler:
             return
         state = vmi.get("status", {}).get("migrationState") or {}
         migration = self._migration(vmi)
+        if state.get("completed"):
+            self._after(state, "unlabel", 0.5, self._unlabel, namespace, name, state["migrationUid"])
         if migration is None or "endTimestamp" in state:
             if migration is not None and state.get("failed"):
-                self._after_failure(vmi, state)
+                wait = self._world.target_ends
+                self._after(state, "target-pod", wait, self._pod_ends, namespace, state["targetPod"])
             return
         phase = words.phase(migration)
-        if phase == "PreparingTarget" and not self._down(state["targetNode"]):
-            if words.knob("prepare", "ok", migration, vmi) == "ok":
-                seconds = float(words.knob("prepare-seconds", "0.5", migration, vmi))
-                self._once(migration, "prepare", seconds + _NOTICED, self._prepared, vmi)
+        if phase == "PreparingTarget":
+            self._prepare(vmi, migration, state)
         elif phase == "TargetReady" and not self._down(state["sourceNode"]):
             self._once(migration, "start", 1.0, self._start, vmi)
         elif phase == "Running":
             self._run(vmi, migration, state)
 
+    def _prepare(self, vmi: Obj, migration: Obj, state: dict[str, Any]) -> None:
+        uid, target = state["migrationUid"], state["targetNode"]
+        if self._down(target):
+            if (vmi["metadata"]["uid"], target) in self._broken:
+                self._ghosts.add(uid)
+        elif uid in self._ghosts:
+            self._world.event(vmi, "SyncFailed", _GHOST, "Warning")
+        elif words.knob("prepare", "ok", migration, vmi) == "ok":
+            seconds = float(words.knob("prepare-seconds", "0.5", migration, vmi))
+            self._once(migration, "prepare", seconds + _NOTICED, self._prepared, vmi)
+
     def _run(self, vmi: Obj, migration: Obj, state: dict[str, Any]) -> None:
-        if self._down(state["sourceNode"]):
+        source, target, uid = state["sourceNode"], state["targetNode"], state["migrationUid"]
+        if self._down(source):
+            if not self._is_off(source):
+                self._cut.add(uid)
+                self._once(migration, "orphaned", _ORPHANED, self._orphaned, vmi)
+            return
+        if uid in self._cut or (self._down(target) and not self._is_off(target)):
+            if uid not in self._cut:
+                self._broken.add((vmi["metadata"]["uid"], target))
+            self._failed(vmi["metadata"]["namespace"], vmi["metadata"]["name"], uid, _CLOSED)
             return
         if state.get("abortRequested") and not state.get("abortStatus"):
             fate = words.knob("abort", "ok", migration, vmi)
@@ -141,6 +169,19 @@ class Handler:
         if self._edit(namespace, name, uid, startTimestamp=stamp, mode="PreCopy"):
             vmi = self._store.get(VMIS, namespace, name)
             self._world.event(vmi, "Migrating", "VirtualMachineInstance is migrating.")
+            seconds = float(words.knob("migrate-seconds", "3", *filter(None, [self._migration(vmi)]), vmi))
+            self._world.agent(min(2.0, seconds / 2), self._detected, namespace, name, uid)
+
+    def _detected(self, namespace: str, name: str, uid: str) -> None:
+        """The target's virt-handler sees the domain that QEMU fills."""
+        self._edit(namespace, name, uid, targetNodeDomainDetected=True)
+
+    def _orphaned(self, namespace: str, name: str, uid: str) -> None:
+        """Nobody has the connection any more: the target's launcher gives up, the guest stays."""
+        vmi = self._store.find(VMIS, namespace, name)
+        state = (vmi or {}).get("status", {}).get("migrationState") or {}
+        if state.get("migrationUid") == uid and "endTimestamp" not in state and self._down(state["sourceNode"]):
+            self._pod_ends(namespace, state["targetPod"])
 
     def _fate(self, vmi: Obj, migration: Obj) -> str:
         fate = words.knob("migrate-result", "ok", migration, vmi)
@@ -171,11 +212,14 @@ class Handler:
         if fate == "crash":
             self._failed(namespace, name, uid, _CRASHED)
             self._world.agent(_NOTICES, crash, self._world, namespace, name)
+        elif fate == "target-crash":
+            self._failed(namespace, name, uid, _CLOSED)
         elif fate == "fail":
             text = words.knob("migrate-fail-reason", _FAILED, migration, vmi)
             self._failed(namespace, name, uid, text)
         else:
-            self._edit(namespace, name, uid, targetNodeDomainDetected=True)
+            stamp = self._world.clock.stamp()
+            self._edit(namespace, name, uid, targetNodeDomainDetected=True, targetNodeDomainReadyTimestamp=stamp)
             self._world.agent(0.3, self._switch, namespace, name, uid)
 
     def _failed(self, namespace: str, name: str, uid: str, text: str, **more: Any) -> None:
@@ -210,13 +254,12 @@ class Handler:
             vmi = self._store.get(VMIS, namespace, name)
             pod = vmi["status"]["migrationState"]["sourcePod"]
             self._world.agent(0.6, self._pod_ends, namespace, pod)
-            self._world.agent(2.0, self._unlabel, namespace, name, uid)
 
     def _unlabel(self, namespace: str, name: str, uid: str) -> None:
         vmi = self._store.find(VMIS, namespace, name)
         if vmi is None or (vmi["status"].get("migrationState") or {}).get("migrationUid") != uid:
             return
-        self._store.change(VMIS, namespace, name, lambda o: o["metadata"]["labels"].pop(words.TARGET_NODE, None))
+        self._store.change(VMIS, namespace, name, lambda o: words.labels(o).pop(words.TARGET_NODE, None))
 
     def _abort(self, namespace: str, name: str, uid: str) -> None:
         vmi = self._store.find(VMIS, namespace, name)
@@ -230,22 +273,23 @@ class Handler:
         text = "Live migration has been aborted"
         self._failed(namespace, name, uid, text, abortStatus="Succeeded")
 
-    def _after_failure(self, vmi: Obj, state: dict[str, Any]) -> None:
-        key = (state["migrationUid"], "target-pod")
+    def _after(self, state: dict[str, Any], step: str, seconds: float, what: Callable[..., None], *args: str) -> None:
+        """Once, so many seconds after the end of this migration."""
+        key = (state["migrationUid"], step)
         if key not in self._begun:
             self._begun.add(key)
-            self._world.agent(0.7, self._pod_ends, vmi["metadata"]["namespace"], state["targetPod"])
+            self._world.agent(seconds, what, *args)
 
     def _pod_ends(self, namespace: str, name: str) -> None:
+        """Its launcher has ended; its kubelet tells."""
         pod = self._store.find(PODS, namespace, name)
-        if pod is None or words.final(pod) or self._down(pod["spec"].get("nodeName", "")):
+        if pod is None or words.final(pod):
             return
-
-        def edit(obj: Obj) -> None:
-            obj["status"]["phase"] = "Succeeded"
-            words.set_condition(obj, "Ready", "False")
-
-        self._store.change(PODS, namespace, name, edit)
+        node = self._store.find(NODES, "", pod["spec"].get("nodeName", ""))
+        if node is not None and words.knob("kubelet-down", "", node) == "true":
+            self._world.later(1.0, self._pod_ends, namespace, name)
+        elif node is None or words.knob("down", "", node) != "true":
+            self._store.change(PODS, namespace, name, words.completed)
 
 
 def crash(world: World, namespace: str, name: str, phase: str = "Failed") -> None:

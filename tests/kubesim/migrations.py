@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from . import policies, words
+import itertools
+
+from . import policies, slots, words
 from .admission import VMI, webhook_down
 from .answers import ApiError
 from .clock import parse
@@ -20,6 +22,9 @@ PRIORITY = {"system-critical": 100, "user-triggered": 50, "system-maintenance": 
 KEPT = 5
 _ABORT = "migrationAbortRequested"
 _SHUT_DOWN = "Migration failed vmi shutdown during migration."
+_ENDED = "Migration failed because target pod shutdown during migration"
+_REMOVED = "Migration target pod was removed during active migration."
+_NOT_TAKEN = "the server rejected our request due to an error in our request"
 UNSCHEDULABLE = "kubevirt.io/migrationUnschedulablePodTimeoutSeconds"
 PENDING = "kubevirt.io/migrationPendingPodTimeoutSeconds"
 
@@ -30,11 +35,16 @@ class MigrationController:
     def __init__(self, world: World) -> None:
         self._world = world
         self._store = world.store
+        self._created: dict[str, int] = {}  # UID -> its place in the order of creation
+        self._number = itertools.count()
+        self._not_before: dict[str, float] = {}  # UID -> when its abort is taken
         world.on_change(self._look)
 
     def _look(self, change: Change) -> None:
         meta = change.obj["metadata"]
         if change.kind is VMIMS:
+            if change.type == "ADDED":
+                self._created[meta["uid"]] = next(self._number)
             if change.type != "DELETED":
                 self._world.enqueue(self.reconcile, meta["namespace"], meta["name"])
             if change.type == "DELETED" or words.final(change.obj):
@@ -64,12 +74,16 @@ class MigrationController:
                 self._store.delete(VMIMS, namespace, migration["metadata"]["name"])
 
     def all_pending(self) -> None:
-        """Those that wait for a slot, by their priority."""
+        """Those that wait for a slot, by their priority, then as they were made."""
         waiting = [m for m in self._store.all(VMIMS) if words.phase(m) == "Pending"]
-        waiting.sort(key=lambda m: -PRIORITY.get(m["spec"].get("priority", ""), 0))
+        waiting.sort(key=self._turn)
         for migration in waiting:
             meta = migration["metadata"]
             self.reconcile(meta["namespace"], meta["name"])
+
+    def _turn(self, migration: Obj) -> tuple[int, int]:
+        priority = PRIORITY.get(migration["spec"].get("priority", ""), 0)
+        return -priority, self._created[migration["metadata"]["uid"]]
 
     def reconcile(self, namespace: str, name: str) -> None:
         migration = self._store.find(VMIMS, namespace, name)
@@ -131,17 +145,10 @@ class MigrationController:
         meta = migration["metadata"]
         self._store.change(VMIMS, meta["namespace"], meta["name"], edit)
 
-    def target_pod(self, migration: Obj) -> Obj | None:
-        uid = migration["metadata"]["uid"]
-        for pod in self._store.all(PODS, migration["metadata"]["namespace"]):
-            if words.labels(pod).get(words.JOB_UID) == uid:
-                return pod
-        return None
-
     def _pending(self, migration: Obj, vmi: Obj) -> None:
         meta = migration["metadata"]
         again = (self.reconcile, meta["namespace"], meta["name"])
-        if self.target_pod(migration) is not None:
+        if slots.target_pod(self._world, migration) is not None:
             self._condition(migration, "migrationRejectedByResourceQuota", None)
             self._enter(migration, "Scheduling")
             return
@@ -149,13 +156,13 @@ class MigrationController:
         if words.phase(vmi) != "Running" or len(live) > 1:
             self._world.later(1.0, *again)
             return
-        wait = self._backoff(migration)
+        wait = slots.backoff(self._world, migration)
         if wait > 0:
             text = f"backoff migrating vmi {meta['namespace']}/{vmi['metadata']['name']}"
             self._world.event(vmi, "MigrationBackoff", text, "Warning")
             self._world.later(min(wait, 0.5), *again)  # looked at, and told, again and again
             return
-        if not self._slot(migration, vmi):
+        if not slots.is_free(self._world, vmi):
             self._world.later(1.0, *again)
             return
         try:
@@ -171,62 +178,15 @@ class MigrationController:
         self._world.event(migration, "SuccessfulCreate", text)
         self._enter(migration, "Scheduling")
 
-    def _backoff(self, migration: Obj) -> float:
-        """Seconds still to wait; only migrations that KubeVirt itself made wait."""
-        notes = words.annotations(migration)
-        if words.EVACUATION not in notes and words.UPDATE not in notes:
-            return 0.0
-        before = [
-            m
-            for m in self._store.all(VMIMS, migration["metadata"]["namespace"])
-            if m["spec"]["vmiName"] == migration["spec"]["vmiName"]
-            and m is not migration
-            and words.final(m)
-            and not m["metadata"].get("deletionTimestamp")
-            and (words.EVACUATION in words.annotations(m) or words.UPDATE in words.annotations(m))
-        ]
-        before.sort(key=lambda m: int(m["metadata"]["resourceVersion"]), reverse=True)
-        wait, last = 0.0, 0.0
-        for found in before:
-            if words.phase(found) == "Succeeded":
-                break
-            wait = wait * 2 if wait else 20.0
-            ended = parse(found["status"]["phaseTransitionTimestamps"][-1]["phaseTransitionTimestamp"])
-            last = max(last, ended)
-        return last + wait - self._world.clock.now() if wait else 0.0
-
-    def _slot(self, migration: Obj, vmi: Obj) -> bool:
-        """Does it have a place within the limits, others of higher priority first?"""
-        config = self._world.migrations_config()
-        if "slots" in self._world.paused:
-            return False
-        running, outbound = 0, 0
-        node = vmi["status"].get("nodeName")
-        for other in self._store.all(VMIMS):
-            if words.final(other):
-                continue
-            waiting = words.phase(other) in words.NOT_RUNNING
-            if waiting and self.target_pod(other) is None:
-                continue
-            running += 1
-            owner = self._store.find(VMIS, other["metadata"]["namespace"], other["spec"]["vmiName"])
-            state = (owner or {}).get("status", {}).get("migrationState") or {}
-            ours = state.get("migrationUid") == other["metadata"]["uid"]
-            source = state.get("sourceNode") if ours else (owner or {}).get("status", {}).get("nodeName")
-            outbound += source == node
-        return (
-            running < config["parallelMigrationsPerCluster"] and outbound < config["parallelOutboundMigrationsPerNode"]
-        )
-
     def _scheduling(self, migration: Obj, vmi: Obj) -> None:
-        pod = self.target_pod(migration)
+        pod = slots.target_pod(self._world, migration)
         if pod is None:
-            self._fail(migration, "Migration target pod was removed during active migration.")
+            self._fail(migration, _REMOVED)
             return
         if words.is_true(migration, "migrationRejectedByResourceQuota"):
             self._condition(migration, "migrationRejectedByResourceQuota", None)
         if words.final(pod):
-            self._fail(migration, "target pod shutdown during migration")
+            self._fail(migration, _ENDED)
         elif words.phase(pod) == "Running":
             self._enter(migration, "Scheduled")
         else:
@@ -250,9 +210,9 @@ class MigrationController:
         self._world.delete_pod(pod)
 
     def _hand_over(self, migration: Obj, vmi: Obj) -> None:
-        pod = self.target_pod(migration)
+        pod = slots.target_pod(self._world, migration)
         if pod is None or words.final(pod):
-            self._fail(migration, "target pod shutdown during migration")
+            self._fail(migration, _ENDED if pod is not None else _REMOVED)
             return
         state = {
             "migrationUid": migration["metadata"]["uid"],
@@ -285,6 +245,7 @@ class MigrationController:
                 self._enter(migration, "Succeeded")
         elif self._pod_is_down(migration):
             self._target_down(vmi)
+            self._fail(migration, _REMOVED if slots.target_pod(self._world, migration) is None else _ENDED)
         elif words.phase(migration) == "PreparingTarget" and state.get("targetNodeAddress"):
             self._enter(migration, "TargetReady")
         elif words.phase(migration) == "TargetReady" and state.get("startTimestamp"):
@@ -298,7 +259,7 @@ class MigrationController:
         return on or words.condition(vmi, "HotVCPUChange") is not None
 
     def _pod_is_down(self, migration: Obj) -> bool:
-        pod = self.target_pod(migration)
+        pod = slots.target_pod(self._world, migration)
         return pod is None or words.final(pod)
 
     def _target_down(self, vmi: Obj) -> None:
@@ -306,19 +267,24 @@ class MigrationController:
         more = {"completed": True, "failed": True, "failureReason": "Target pod is down"}
 
         def edit(obj: Obj) -> None:
-            obj["status"]["migrationState"].update(endTimestamp=stamp, **more)
+            state = obj["status"]["migrationState"]
+            state.update(endTimestamp=stamp, **more)
+            state.setdefault("startTimestamp", stamp)
 
         self._store.change(VMIS, vmi["metadata"]["namespace"], vmi["metadata"]["name"], edit)
+        uid = vmi["status"]["migrationState"]["migrationUid"]
+        told = f"VirtualMachineInstance migration uid {uid} failed. reason: {more['failureReason']}"
+        self._world.event(vmi, "FailedMigration", told, "Warning")
 
     # Cancelling, and the end
 
     def _cancel(self, migration: Obj, vmi: Obj) -> bool:
         """It is being deleted. True: that was all for now."""
         if words.phase(migration) in ("", "Pending", "Scheduling", "Scheduled"):
-            pod = self.target_pod(migration)
+            pod = slots.target_pod(self._world, migration)
             if pod is not None:
                 self._world.delete_pod(pod)
-            self._fail(migration, "Migration is being canceled", _ABORT)
+            self._fail(migration, "Migration failed due to being canceled", _ABORT)
             return True
         if words.condition(migration, _ABORT) is None:
             self._condition(migration, _ABORT, "True")
@@ -328,13 +294,16 @@ class MigrationController:
         return False
 
     def _signal(self, migration: Obj, vmi: Obj) -> None:
-        """Its virt-handler shall abort. A write of the VMI needs virt-api."""
-        if self._world.virt_api_down:
-            why = text_of(webhook_down(VMI, "virtualmachineinstances-mutate"))
+        """Its virt-handler shall abort. A write of the VMI needs virt-api; some are refused at first."""
+        meta, now = migration["metadata"], self._world.clock.now()
+        wait = float(words.knob("abort-refused", "0", migration, vmi))
+        if self._world.virt_api_down or now < self._not_before.setdefault(meta["uid"], now + wait):
+            why = _NOT_TAKEN
+            if self._world.virt_api_down:
+                why = text_of(webhook_down(VMI, "virtualmachineinstances-mutate"))
             text = f"failed to set MigrationState in VMI status. :{why}"
             self._world.event(migration, "FailedAbortMigration", text, "Warning")
-            meta = migration["metadata"]
-            self._world.later(1.0, self.reconcile, meta["namespace"], meta["name"])
+            self._world.later(wait or 1.0, self.reconcile, meta["namespace"], meta["name"])
             return
 
         def edit(obj: Obj) -> None:
@@ -356,20 +325,11 @@ class MigrationController:
             self._store.change(
                 VMIMS, meta["namespace"], meta["name"], lambda o: o["status"].update(migrationState=copied)
             )
-        if words.phase(migration) == "Failed":
-            self._world.later(0.4, self._unlabel, meta["namespace"], migration["spec"]["vmiName"])
 
         def release(obj: Obj) -> None:
             obj["metadata"]["finalizers"] = []
 
         self._store.change(VMIMS, meta["namespace"], meta["name"], release)
-
-    def _unlabel(self, namespace: str, name: str) -> None:
-        vmi = self._store.find(VMIS, namespace, name)
-        if vmi is not None and not list(unfinished(self._world, vmi)):
-            self._store.change(
-                VMIS, namespace, name, lambda o: (o["metadata"].get("labels") or {}).pop(words.TARGET_NODE, None)
-            )
 
     def _collect(self, migration: Obj) -> None:
         """Keep the newest five that ended."""

@@ -12,8 +12,11 @@ from .store import Change, Obj
 from .world import World
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 # Seconds after its agents have stopped
+REPORTS = 10.0  # a kubelet, at least
+FOLLOWS = 0.04  # a taint, the cordon or its end
 UNKNOWN = 42.0  # the node controller's grace period, and its round
 UNRESPONSIVE = 325.0  # virt-controller takes virt-handler for dead
 # Seconds after that
@@ -52,8 +55,9 @@ class NodeLifecycle:
         if node is None:
             return
         now = self._world.clock.now()
-        down = words.knob("down", "", node) == "true"
-        silent = down or words.knob("virt-handler-down", "", node) == "true"
+        off = words.knob("down", "", node) == "true"
+        down = off or words.knob("kubelet-down", "", node) == "true"
+        silent = off or words.knob("virt-handler-down", "", node) == "true"
         if down and name not in self._since:
             self._since[name] = now
             self._world.later(UNKNOWN, self.unknown, name, now)
@@ -61,12 +65,22 @@ class NodeLifecycle:
             self._handler[name] = now
             self._world.later(UNRESPONSIVE, self.unresponsive, name, now)
         if not down and self._since.pop(name, None) is not None:
-            self._world.later(self._world.heartbeat, self.back, name)
+            self._world.later(min(REPORTS, self._world.heartbeat), self.back, name)
         if not silent and self._handler.pop(name, None) is not None:
             self._world.later(self._world.heartbeat, self.responsive, name)
         taints = node.get("spec", {}).get("taints") or []
+        if any(taint["key"] == UNSCHEDULABLE for taint in taints) != _cordoned(node):
+            self._world.later(FOLLOWS, self.cordoned, name)
         if any(taint["key"] == OUT_OF_SERVICE for taint in taints) and not _ready(node):
             self._out_of_service(name)
+
+    def cordoned(self, name: str) -> None:
+        """The node controller's taint goes with spec.unschedulable."""
+        node, stamp = self._store.find(NODES, "", name), self._world.clock.stamp()
+        if node is not None and _cordoned(node):
+            self._store.change(NODES, "", name, lambda o: _taint(o, UNSCHEDULABLE, "NoSchedule", stamp))
+        elif node is not None:
+            self._store.change(NODES, "", name, lambda o: _untaint(o, UNSCHEDULABLE, "NoSchedule"))
 
     def _pods(self, node: str) -> list[Obj]:
         return [p for p in self._store.all(PODS) if p["spec"].get("nodeName") == node]
@@ -127,7 +141,9 @@ class NodeLifecycle:
         return self._store.change(NODES, "", name, edit)
 
     def responsive(self, name: str) -> None:
-        if name not in self._handler and self._store.find(NODES, "", name) is not None:
+        if "schedulable" in self._world.paused:
+            self._world.later(1.0, self.responsive, name)
+        elif name not in self._handler and self._store.find(NODES, "", name) is not None:
             self._schedulable(name, "true")
 
     def back(self, name: str) -> None:
@@ -135,8 +151,10 @@ class NodeLifecycle:
         if name in self._since or self._store.find(NODES, "", name) is None:
             return
 
+        stamp = self._world.clock.stamp()
+
         def ready(obj: Obj) -> None:
-            words.set_condition(obj, "Ready", "True", reason="KubeletReady")
+            words.set_condition(obj, "Ready", "True", reason="KubeletReady", lastTransitionTime=stamp)
             _untaint(obj, UNREACHABLE, "NoSchedule")
 
         self._store.change(NODES, "", name, ready)
@@ -202,6 +220,10 @@ def reboot(world: World, name: str, off: float = 30.0, starts: float = 20.0) -> 
 
     world.store.change(NODES, "", name, down)
     world.later(off, boot)
+
+
+def _cordoned(node: Obj) -> bool:
+    return bool(node.get("spec", {}).get("unschedulable"))
 
 
 def _ready(node: Obj) -> bool:

@@ -18,6 +18,7 @@ _NOT_SHARED = (
     "be shared (using ReadWriteMany access mode)"
 )
 # Knobs of whether it can migrate, and what they say where they are not set.
+_NO_KUBELET = ("down", "kubelet-down")
 _ABLE = {"not-migratable-reason": "", "not-migratable-message": _NOT_SHARED}
 
 
@@ -42,15 +43,16 @@ class NodeAgent:
             old, new = change.old, change.obj
             if old is None:
                 self._world.enqueue(self.beat, new["metadata"]["name"])
-            elif words.knob("down", "", old) != words.knob("down", "", new):
+            elif any(words.knob(k, "", old) != words.knob(k, "", new) for k in _NO_KUBELET):
                 for pod in self._store.all(PODS):
                     if pod["spec"].get("nodeName") == new["metadata"]["name"]:
                         meta = pod["metadata"]
                         self._world.enqueue(self.pod, meta["namespace"], meta["name"])
 
     def down(self, name: str) -> bool:
+        """Its kubelet does nothing."""
         node = self._store.find(NODES, "", name)
-        return node is not None and words.knob("down", "", node) == "true"
+        return node is not None and "true" in (words.knob(k, "", node) for k in _NO_KUBELET)
 
     def beat(self, name: str) -> None:
         """The heartbeat."""
@@ -59,7 +61,7 @@ class NodeAgent:
             return
         self._world.later(self._world.heartbeat, self.beat, name)
         stamp = self._world.clock.stamp()
-        if not self.down(name) and words.knob("virt-handler-down", "", node) != "true":
+        if "true" not in (words.knob(k, "", node) for k in ("down", "virt-handler-down")):
             self._store.change(
                 NODES,
                 "",
@@ -150,7 +152,7 @@ class NodeAgent:
 
     def _end(self, pod: Obj) -> None:
         if words.final(pod):
-            self._store.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
+            self._world.delete_pod(pod)
             return
         vmi = self._vmi(pod) if words.is_launcher(pod) else None
         if vmi is None or vmi["status"].get("nodeName") != pod["spec"]["nodeName"]:
@@ -186,8 +188,12 @@ class NodeAgent:
         self._removed(namespace, name)
 
     def _removed(self, namespace: str, name: str) -> None:
-        if self._store.find(PODS, namespace, name) is not None:
-            self._store.delete(PODS, namespace, name)
+        """Its kubelet tells that it has ended, then that it may go."""
+        pod = self._store.find(PODS, namespace, name)
+        if pod is not None and not words.final(pod):
+            self._store.change(PODS, namespace, name, words.completed)
+        elif pod is not None:
+            self._world.delete_pod(pod)
 
 
 def _tell_migratable(vmi: Obj) -> None:

@@ -267,6 +267,7 @@ def _differences(what: str, seen: Lists, told: Lists) -> Iterator[str]:
 def check(sim: Kubesim, *replays: Replay) -> None:
     """All of them at once. Nothing happens in the cluster but when the clock is moved on."""
     sim.world.heartbeat = 1e9  # they come when they were recorded
+    sim.world.target_ends = 0.7  # as those agents had it
     for replay in replays:
         replay.set_up()
     if sim.world.pace > 1:  # so does what had begun before the first request

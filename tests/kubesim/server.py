@@ -272,8 +272,8 @@ class Server:
                 note = f"Precondition failed: {key} in precondition: {wanted[key]}"
                 raise status(409, note, "Conflict")
         if kind is PODS:
-            self.world.delete_pod(obj, grace=options.get("gracePeriodSeconds"))
-            return web.json_response(obj)
+            grace = options.get("gracePeriodSeconds", request.query.get("gracePeriodSeconds"))
+            return web.json_response(self.world.delete_pod(obj, grace=None if grace is None else int(grace)))
         last, gone = store.delete(kind, place.namespace, place.name)
         if not gone and not kind.custom:
             return web.json_response(last)

@@ -19,6 +19,8 @@ _CONTROLLER = "kubevirt.io/virtualMachineControllerFinalize"
 _FOREGROUND = "kubevirt.io/foregroundDeleteVirtualMachine"
 IN_PROGRESS = "descheduler.alpha.kubernetes.io/eviction-in-progress"
 CRASH_BACKOFF = 10.0
+_FOLLOWS = 0.3  # the conditions of a VM, those of its instance
+_OWN = ("Failure", "RestartRequired", "ManualRecoveryRequired")  # of VMs, not from instances
 
 
 class VMController:
@@ -56,6 +58,21 @@ class VMController:
         elif wanted == "stop" and vmi is not None:
             self._store.delete(VMIS, namespace, name)
         self._tell(namespace, name)
+        self._world.later(_FOLLOWS, self._conditions, namespace, name)
+
+    def _conditions(self, namespace: str, name: str) -> None:
+        """Those of its instance, a moment later."""
+        vm, vmi = self._store.find(VMS, namespace, name), self._store.find(VMIS, namespace, name)
+        if vm is None:
+            return
+        own = [c for c in vm.get("status", {}).get("conditions") or [] if c["type"] in _OWN]
+        found = (vmi or {}).get("status", {}).get("conditions") or []
+        if not any(c["type"] == "Ready" for c in found):
+            why = {"reason": "VMIConditionMissing", "message": "VMI is missing the Ready condition"}
+            if vmi is None:
+                why = {"reason": "VMINotExists", "message": "VMI does not exist"}
+            found = [*found, {"type": "Ready", "status": "False", **why}]
+        self._store.change(VMS, namespace, name, lambda o: o.setdefault("status", {}).update(conditions=[*own, *found]))
 
     def _end(self, vm: Obj, vmi: Obj | None) -> None:
         """It is deleted: its instance first, and it stays until that is gone."""
@@ -212,6 +229,11 @@ class VMIController:
             return
         pods = self._world.pods_of(vmi)
         live = [p for p in pods if words.live_pod(p)]
+        active = {p["metadata"]["uid"]: p["spec"].get("nodeName", "") for p in pods}  # those that have ended too
+        if active != vmi.get("status", {}).get("activePods", {}):
+            vmi = self._store.change(
+                VMIS, namespace, name, lambda o: o.setdefault("status", {}).update(activePods=active)
+            )
         if vmi["metadata"].get("deletionTimestamp") or words.final(vmi):
             self._end(vmi, pods, live)
             return
@@ -294,8 +316,14 @@ class VMIController:
             )
         node = vmi.get("status", {}).get("nodeName")
         for pod in live:
-            if pod["spec"].get("nodeName") != node:
+            if not node or pod["spec"].get("nodeName") != node:
                 continue
+            self._store.change(
+                PODS,
+                namespace,
+                pod["metadata"]["name"],
+                lambda o: o["metadata"]["labels"].update({words.NODE_NAME: node}),
+            )
             if marked != (IN_PROGRESS in words.annotations(pod)):
 
                 def edit(obj: Obj) -> None:

@@ -67,6 +67,12 @@ def is_launcher(pod: Obj) -> bool:
     return labels(pod).get("kubevirt.io") == "virt-launcher"
 
 
+def completed(pod: Obj) -> None:
+    """Its containers have ended."""
+    pod["status"]["phase"] = "Succeeded"
+    set_condition(pod, "Ready", "False", reason="PodCompleted")
+
+
 def enter(obj: Obj, new: str, stamp: str) -> None:
     """A new phase, with its time."""
     status = obj.setdefault("status", {})

@@ -22,7 +22,8 @@ T = TypeVar("T")
 SIMILAR = 10
 # And of one component about one object it takes so many, then one in so many seconds, whatever their reasons.
 BURST, REFILL = 25, 300.0
-_OF_NODES = frozenset({"Migrated", "Migrating", "Started", "Stopped"})  # what virt-handlers tell of a VMI
+_OF_NODES = frozenset({"Migrated", "Migrating", "Started", "Stopped", "SyncFailed"})  # what virt-handlers tell of a VMI
+GOES = 0.005  # from the end of a pod's grace until the API has it no more
 COMBINED = "(combined from similar events): "
 DEFAULTS: dict[str, Any] = {
     "parallelMigrationsPerCluster": 5,
@@ -46,6 +47,7 @@ class World:
         self.heartbeat = 10.0
         self.pace = 1.0  # node agents need so many times as long for all that they do
         self.virt_api_down = False
+        self.target_ends = 12.0  # from the failure of a migration until its target pod has ended
         self.detach_seconds = 2.0  # from the end of a pod until its volume is detached
         self.pods_refused: dict[str, str] = {}  # namespace -> why no launcher is made there: PodSecurity, a LimitRange
         self.paused: set[str] = set()  # controllers that do nothing
@@ -194,25 +196,27 @@ class World:
         pods = self.store.all(PODS, vmi["metadata"]["namespace"])
         return [p for p in pods if words.labels(p).get(words.CREATED_BY) == uid]
 
-    def delete_pod(self, pod: Obj, dry: bool = False, grace: int | None = None) -> None:
-        """Ask its node to end it; what has ended, or is on no node, goes at once.
+    def delete_pod(self, pod: Obj, dry: bool = False, grace: int | None = None) -> Obj:
+        """Ask its node to end it; what has ended, or is on no node, goes by itself. The pod as it is now.
 
-        `grace`: seconds; asked again with fewer, it has only these.
+        `grace`: seconds; asked again with fewer, it has only these. 0: nobody is asked.
         """
+        meta = pod["metadata"]
         if dry:
-            return
-        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            return pod
         if words.final(pod) or not pod["spec"].get("nodeName"):
-            self.store.delete(PODS, namespace, name)
-            return
-        if grace is None:
+            grace = 0
+        elif grace is None:
             grace = pod["spec"].get("terminationGracePeriodSeconds", 30)
-        left = pod["metadata"].get("deletionGracePeriodSeconds")
-        if left is None or grace < left:
-            stamp = self.clock.stamp()
-            self.store.change(
-                PODS,
-                namespace,
-                name,
-                lambda o: o["metadata"].update(deletionTimestamp=stamp, deletionGracePeriodSeconds=grace),
-            )
+        left = meta.get("deletionGracePeriodSeconds")
+        if left is not None and grace >= left:
+            return pod
+        times = {"deletionTimestamp": self.clock.stamp(), "deletionGracePeriodSeconds": grace}
+        if grace == 0:
+            self.later(GOES, self.forget_pod, meta["namespace"], meta["name"], meta["uid"])
+        return self.store.change(PODS, meta["namespace"], meta["name"], lambda o: o["metadata"].update(times))
+
+    def forget_pod(self, namespace: str, name: str, uid: str) -> None:
+        found = self.store.find(PODS, namespace, name)
+        if found is not None and found["metadata"]["uid"] == uid:
+            self.store.delete(PODS, namespace, name)

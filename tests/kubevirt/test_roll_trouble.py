@@ -55,7 +55,8 @@ def test_what_cannot_be_is_refused_before_anything_moves(sim, plays) -> None:
 
 
 @pytest.mark.full
-def test_a_node_that_reboots_is_waited_for_until_kubevirt_places_vms_there_again(sim, plays, tmp_path) -> None:
+@pytest.mark.parametrize("away", [0.0, 5.0], ids=["", "while the API server restarts"])
+def test_a_node_that_reboots_is_waited_for_until_kubevirt_places_vms_there_again(sim, plays, tmp_path, away) -> None:
     """Its label is false until virt-handler's second heartbeat, and its Ready is newer than the heartbeat before."""
     hosts = ("n1", "n2", "n3")
     for node in hosts:
@@ -72,9 +73,16 @@ def test_a_node_that_reboots_is_waited_for_until_kubevirt_places_vms_there_again
             (node,) = (node for node in left if is_at(sim, node, "at work"))
             before = sim.find(NODES, node)["status"]["nodeInfo"]["bootID"]
             sim.world.heartbeat = 100.0  # as on a real cluster, where it comes every 60 to 132 s
+            sim.world.paused.add("schedulable")  # until it is waited for, however slow this machine is
             sim.call(lambda node=node: reboot(sim.world, node))
             sim.until(lambda node=node, before=before: _boot_id(sim, node) != before)
             (tmp_path / f"{node}-is-up").touch()
+            waits = f"{node}  waits until it is healthy"
+            sim.until(lambda waits=waits: waits in out.read_text("utf-8"))
+            if away:
+                sim.restart(away)
+                sim.until(lambda: not sim.api.faults.away)
+            sim.world.paused.discard("schedulable")
             left.discard(node)
         assert process.wait() == 0, out.read_text("utf-8")
     said = out.read_text("utf-8")
