@@ -156,7 +156,8 @@ def _key(vm: Mapping[str, Any], single: bool) -> tuple[str, ...]:
 def vm_line(vm: Mapping[str, Any]) -> str:
     """One VM in one line: where it goes or went, how, and why."""
     done = vm["verdict"] not in ("pending", "")
-    target = vm["at"] if vm["verdict"] == "cold_moved" and vm["at"] else vm["target"]  # which KubeVirt may choose
+    chosen = vm["verdict"] == "cold_moved" or (vm["verdict"] == "moved" and not vm["target"])  # by KubeVirt, its owner
+    target = vm["at"] if chosen and vm["at"] else vm["target"]
     to = f" -> {target}" if target and vm["verdict"] not in _STAYS else ""
     # "Running" alone reads as the state of the VM; Pending is also what has no migration yet.
     moves = not done and vm["phase"] != "Pending"

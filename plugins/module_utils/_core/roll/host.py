@@ -15,6 +15,7 @@ from typing import Any
 
 from ..model.record import Ending
 from ..model.tally import tally
+from ..reasons.reason import Reason
 from . import table, words
 from .record import Stage
 from .rules import Answer, Step
@@ -144,7 +145,10 @@ def _out(ask: Asked) -> Acts:
     if Step.DRAIN.value not in steps:
         return {**kept, "left_as": words.left_as_before(), "next": ask.last()}
     found = yield from _checked(ask, ask.fail_on, ask.healthy_within, ask.turn)
-    yield Act("show", {"lines": _new(found, ask.shown)}, ask.turn)
+    lines = _new(found, ask.shown)
+    if not turn.get("begins"):  # that a maintenance of it is under way is what brought this roll here
+        lines = [line for line in lines if f" {Reason.MaintenanceUnderWay.value} " not in line]
+    yield Act("show", {"lines": lines}, ask.turn)
     if found["not_ready"]:
         if turn.get("begins") and not ask.check:  # nothing was done with it, so it takes no place of another host
             yield ask.note(Stage.WAITING)

@@ -227,7 +227,7 @@ def _backoff(known: Known, current: Obj) -> Finding | None:
     wait, since = pause_after(len(failed), _BACKOFF), facts.entered(failed[0])
     last = facts.why_failed(known.vmi, failed[0])
     text = (
-        f"{len(failed)} attempts failed; KubeVirt waits {wait:.0f} s from {since}. "
+        f"{len(failed)} attempt{'s' if len(failed) > 1 else ''} failed; KubeVirt waits {wait:.0f} s from {since}. "
         f"The last one: {last.reason.value}: {last.text(Platform.KUBEVIRT)}"
     )
     return Finding(Reason.MigrationBackoff, text)

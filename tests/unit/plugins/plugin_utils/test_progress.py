@@ -125,6 +125,7 @@ def test_a_vm_that_is_stopped_and_started_elsewhere_is_told_as_that() -> None:
     assert vm_line(vm(way="cold_migrate", reason="WaitingForSlot", message="all")).startswith("web-3 pending")
     arrived = vm(verdict="cold_moved", target="host-b", at="host-c", outage_ms=21400)
     assert vm_line(arrived) == "web-3 -> host-c cold_moved, off for 21 s"
+    assert vm_line(vm(verdict="moved", at="host-c")) == "web-3 -> host-c moved", "by its owner"
 
 
 def test_what_was_moved_before_this_drain_is_no_news_of_it() -> None:

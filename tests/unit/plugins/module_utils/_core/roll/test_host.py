@@ -285,6 +285,16 @@ def test_a_peer_knows_what_the_plan_wants_there() -> None:
     assert [(peer["name"], peer["expects"]) for peer in peers] == [("a", []), ("c", ["one", "three"])]
 
 
+@pytest.mark.parametrize(("begins", "said"), [(True, 2), (False, 1)])
+def test_of_a_host_that_the_roll_goes_on_with_it_is_no_news_that_it_is_drained(begins: bool, said: int) -> None:
+    seen = {
+        **READY,
+        "cautions": ["b WARNING MaintenanceUnderWay node b: Run 1", "b WARNING InboundMigration node b: x"],
+    }
+    _said, _result, done = play(out(), {**GO, "begins": begins}, seen, FAILED)
+    assert len(done[2].options["lines"]) == said
+
+
 def test_before_the_roll_it_is_only_looked_at_and_what_was_shown_is_not_shown_again() -> None:
     found = {**NOT_READY, "cautions": ["b OldVersion: it is"], "fleet": {"host": {"name": "b"}, "vms": []}}
     said, looked, done = play(Asked("looked", "b"), found)
