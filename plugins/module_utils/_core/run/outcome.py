@@ -26,6 +26,8 @@ def _outcome(entry: VMRecord, node: str, platform: Platform) -> tuple[str, str]:
     if ending == Ending.MOVED.value:
         late = last is not None and last.abort_status == "Failed"
         return "moved", f"it stays on {entry.at}" + (", the abort came too late" if late else "")
+    if ending == Ending.COLD_MOVED.value and entry.start_tries and not entry.cold_target:
+        return "started", f"it was started again, on {entry.at}"
     if ending == Ending.COLD_MOVED.value:
         return "moved", f"it stays on {entry.at}"
     if ending in (Ending.OFF.value, Ending.GONE.value):
