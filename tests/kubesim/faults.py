@@ -35,7 +35,8 @@ class Faults:
     drop_watches: float | None = None
     planned: list[Fault] = field(default_factory=list)
     away_until: float = 0.0  # real, monotonic: the server restarts
-    blank_until: float = 0.0  # it is there, and has not read yet who may do what
+    starting_until: float = 0.0  # it is there, and not ready
+    blank_until: float = 0.0  # it is ready, and has not read yet who may do what
 
     def plan(
         self,
@@ -47,10 +48,11 @@ class Faults:
     ) -> None:
         self.planned.append(Fault(code, times, matches, retry_after, text))
 
-    def restart(self, away: float, blank: float = 1.0) -> None:
-        """As a real one that restarts: connections break, and then for a moment everything is denied."""
+    def restart(self, away: float, blank: float = 1.0, starting: float = 0.3) -> None:
+        """As a real one that restarts: connections break, then 503, then for a moment everything is denied."""
         self.away_until = time.monotonic() + away
-        self.blank_until = self.away_until + blank
+        self.starting_until = self.away_until + starting
+        self.blank_until = self.starting_until + blank
 
     @property
     def away(self) -> bool:
@@ -58,10 +60,12 @@ class Faults:
 
     @property
     def blank(self) -> bool:
-        return not self.away and time.monotonic() < self.blank_until
+        return self.starting_until <= time.monotonic() < self.blank_until
 
     def check(self, method: str, path: str) -> None:
         """Raises ApiError when a fault was planned for this request."""
+        if self.away_until <= time.monotonic() < self.starting_until:
+            raise _answer(503, {})
         for fault in self.planned:
             if fault.times > 0 and fault.matches(method, path):
                 fault.times -= 1

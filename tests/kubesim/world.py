@@ -33,6 +33,7 @@ DEFAULTS: dict[str, Any] = {
     "allowAutoConverge": False,
     "allowPostCopy": False,
     "bandwidthPerMigration": "0",
+    "unsafeMigrationOverride": False,
     "nodeDrainTaintKey": "kubevirt.io/drain",
 }
 

@@ -37,7 +37,7 @@ def test_a_server_that_has_just_started_denies_everything_and_is_not_believed(si
     events = client.watch("/api/v1/pods", "1", 5)
     with pytest.raises(NoAnswer):  # the watch asks again by itself
         next(events)
-    time.sleep(1.2)
+    sim.until(lambda: sim.api.faults.blank)
     assert next(client.watch("/api/v1/pods", "", 5))
 
 

@@ -32,6 +32,19 @@ def test_each_vm_is_evicted_once_and_runs_elsewhere(sim, operator) -> None:
     assert clean(sim)
 
 
+def test_a_vm_that_has_left_and_whose_end_is_not_told_yet_is_still_running(sim, operator) -> None:
+    """Between the switch and the end of its migration; it was told as Scheduled again, which it had been before."""
+    sim.add_vm("vm", "n1", migrate_seconds="10")
+    found = operator.slice(Intent.DRAINED, 0.2, "r")
+    sim.until(lambda: any(m["status"].get("phase") == "Running" for m in sim.world.store.all(VMIMS)))
+    sim.world.pace = 100.0
+    sim.until(lambda: sim.world.store.get(VMIS, "default", "vm")["status"]["nodeName"] != "n1")
+    found = operator.slice(Intent.DRAINED, 0.5, "r")
+    assert (row(found, "vm")["verdict"], row(found, "vm")["phase"]) == ("pending", "Running")
+    sim.world.pace = 1.0
+    assert operator.drain()["phase"] == "Drained"
+
+
 def test_every_strategy_has_its_way(sim, operator, verdicts) -> None:
     sim.add_vm("live", "n1")
     sim.add_vm("stuck", "n1", **DISKS)

@@ -242,13 +242,24 @@ def test_the_quota_is_told_by_its_refusal_or_by_its_numbers(sim, operator) -> No
     assert found["message"] == "Namespace default: quota tight: pods 1 of 1 used."
 
 
-def test_a_target_that_is_never_ready_is_told_and_given_up(sim, operator) -> None:
-    """KubeVirt has no deadline for it, and it holds its slot for ever."""
-    sim.add_vm("vm", "n1", prepare="hang")
+@pytest.mark.parametrize(
+    ("phase", "blamed"),
+    [
+        ("PreparingTarget", r"virt-handler on n[23] has not prepared the target \(pod virt-launcher-vm-\w+\)"),
+        ("TargetReady", r"n[23] is ready \(pod virt-launcher-vm-\w+\), and virt-handler on n1 has not begun"),
+    ],
+)
+def test_a_target_that_is_never_ready_is_told_and_given_up(sim, operator, phase, blamed) -> None:
+    """KubeVirt has no deadline for it, and it holds its slot for ever. One of two virt-handlers is to blame."""
+    sim.add_vm("vm", "n1", prepare="hang" if phase == "PreparingTarget" else "ok")
+    if phase == "TargetReady":
+        notes = {"lab/virt-handler-down": "true"}
+        sim.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update(notes))
     found = operator.drain(pending_timeout=3.0)
     vm = row(found, "vm")
     assert (found["phase"], vm["reason"], vm["plane"]) == ("Blocked", "TargetPreparation", "control")
-    assert "PreparingTarget" in vm["message"]
+    assert re.match(rf"{blamed}: {phase} since ", vm["message"]), vm
+    assert vm["remedy"] == "Check the virt-handler that is named; deleting the target pod ends this attempt."
     assert sim.leftovers() == [] and sim.node_of("vm") == "n1"
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -218,3 +219,20 @@ def test_discovery_says_that_pods_can_be_evicted(sim: Kubesim) -> None:
     assert (found["group"], found["version"], found["kind"]) == ("policy", "v1", "Eviction")
     _code, body, _headers = ask(sim, "GET", "/apis")
     assert "policy" in {group["name"] for group in body["groups"]}
+
+
+def test_a_server_that_restarts_is_away_then_not_ready_then_denies_everything() -> None:
+    with Kubesim(scale=0) as sim:
+        sim.add_node("n1")
+        faults = sim.api.faults
+        sim.restart(1e6)
+        with pytest.raises((urllib.error.URLError, ConnectionError, http.client.HTTPException)):
+            ask(sim, "GET", "/api/v1/nodes/n1")
+        assert faults.away_until < faults.starting_until < faults.blank_until
+        faults.away_until = 0.0
+        assert ask(sim, "GET", "/api/v1/nodes/n1")[0] == 503
+        faults.starting_until = 0.0
+        code, told, _headers = ask(sim, "GET", "/api/v1/nodes/n1")
+        assert (code, told["reason"]) == (403, "Forbidden") and 'nodes "n1" is forbidden' in told["message"]
+        faults.blank_until = 0.0
+        assert ask(sim, "GET", "/api/v1/nodes/n1")[0] == 200

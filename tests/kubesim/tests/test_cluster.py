@@ -20,7 +20,8 @@ from typing import Any
 import pytest
 
 from kubesim import Kubesim, templates, words
-from kubesim.kinds import EVENTS, NODES, PDBS, PODS, QUOTAS, VMIMS, VMIS, VMS
+from kubesim.kinds import ATTACHMENTS, EVENTS, NODES, PDBS, PODS, QUOTAS, VMIMS, VMIS, VMS
+from kubesim.nodelife import reboot
 from kubesim.store import Obj
 
 
@@ -305,3 +306,69 @@ def _returns(sim: Kubesim) -> None:
         return labels["kubevirt.io/schedulable"] == "true"
 
     sim.until(schedulable)
+
+
+# What guests and nodes do that die and come back, as on a real data plane
+
+
+def test_a_guest_that_crashes_in_its_migration_is_told_late_and_keeps_its_mark() -> None:
+    with Kubesim(scale=0) as sim:
+        sim.add_node("n1")
+        sim.add_node("n2")
+        sim.add_vm("vm", "n1", run_strategy="Manual", migrate_result="crash")
+        sim.edit(VMIS, "vm", lambda o: o["status"].update(evacuationNodeName="n1"), "default")
+        sim.until(lambda: any(words.phase(m) == "Failed" for m in sim.world.store.all(VMIMS)))
+        vmi = sim.find(VMIS, "vm")
+        assert words.phase(vmi) == "Running" and "qemu monitor" in vmi["status"]["migrationState"]["failureReason"]
+        sim.until(lambda: words.phase(sim.world.store.get(VMIS, "default", "vm")) == "Failed")
+        assert sim.find(VMIS, "vm")["status"]["evacuationNodeName"] == "n1"
+        sim.until(lambda: any(e["message"].endswith("in finalized state.") for e in sim.world.store.all(EVENTS)), 60)
+        told = {e["reason"]: e["message"] for e in sim.all(EVENTS) if e["involvedObject"]["name"] == "vm"}
+        assert told["Stopped"] == "The VirtualMachineInstance crashed."
+        assert told["FailedCreate"].endswith("Cannot migrate VMI in finalized state.")
+
+
+def test_a_node_that_boots_is_closed_until_the_second_heartbeat_of_its_virt_handler() -> None:
+    with Kubesim(scale=0) as sim:
+        sim.add_node("n1")
+        sim.world.heartbeat = 100.0
+
+        def node() -> Obj:
+            return dict(sim.world.store.get(NODES, "", "n1"))
+
+        def label() -> str:
+            return words.labels(node())["kubevirt.io/schedulable"]
+
+        before = node()["status"]["nodeInfo"]["bootID"]
+        sim.call(lambda: reboot(sim.world, "n1"))
+        sim.until(lambda: label() == "false", 60)
+        beat = words.annotations(node())["kubevirt.io/heartbeat"]
+        assert node()["status"]["nodeInfo"]["bootID"] != before
+        assert words.condition(node(), "Ready")["lastTransitionTime"] < beat
+        sim.advance(90)
+        assert label() == "false"
+        sim.until(lambda: label() == "true", 20)
+
+
+def test_a_volume_of_a_node_that_lost_its_power_is_held_for_six_minutes() -> None:
+    with Kubesim(scale=0) as sim:
+        for name in ("n1", "n2"):
+            sim.add_node(name)
+        claim = templates.claim("disk", "ReadWriteOnce")
+        claim["spec"]["volumeName"] = "pv-disk"
+        sim.add("persistentvolumeclaims", claim)
+        volume = {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}
+        pod(sim, "p", volumes=[volume], nodeName="n1")
+
+        def attached() -> list[Any]:
+            return list(sim.world.store.get(NODES, "", "n1")["status"].get("volumesAttached") or [])
+
+        sim.until(attached)
+        assert [one["spec"]["nodeName"] for one in sim.all(ATTACHMENTS)] == ["n1"]
+        sim.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update({"lab/down": "true"}))
+        sim.until(lambda: ready(sim, "n1") == "Unknown", 60)
+        sim.call(lambda: sim.world.delete_pod(sim.world.store.get(PODS, "default", "p"), grace=0))
+        sim.advance(355)
+        assert attached()
+        sim.advance(10)
+        assert not attached() and not sim.all(ATTACHMENTS)

@@ -21,7 +21,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.TargetPreparation: Row(
         "The target pod runs, but the target is not ready to receive.",
-        "Check virt-handler on the target; deleting the target pod ends this attempt.",
+        "Check the virt-handler that is named; deleting the target pod ends this attempt.",
     ),
     Reason.WaitingForSlot: Row(
         "The migration waits for a slot within the cluster's limits.",

@@ -29,7 +29,7 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
         "decided_by": entry.decided_by,
         "way": entry.stop_way or entry.way,
         "verdict": entry.ending or "pending",
-        "phase": _phase(entry, vm),
+        "phase": _phase(entry, vm, entry.uuid in obs.sightings),
         "source": node,
         "target": last.target if last else (entry.cold_target or ""),
         "at": entry.at or (node if vm is not None else ""),
@@ -87,14 +87,15 @@ def _finding(finding: Finding | None, platform: Platform) -> dict[str, str]:
     return finding.to_dict(platform)
 
 
-def _phase(entry: VMRecord, vm: VM | None) -> str:
+def _phase(entry: VMRecord, vm: VM | None, seen: bool) -> str:
+    """`seen`: elsewhere, on its way or there."""
     if entry.ending in (Ending.MOVED.value, Ending.COLD_MOVED.value):
         return "Succeeded"
     if vm is not None and vm.job is not None:
         return vm.job.phase or "Running"
     last = entry.last
     if last is not None and not last.ended:
-        return "Scheduled"
+        return "Running" if seen else "Scheduled"
     if last is not None:
         # Over, but not yet seen at its target with everything that belongs to it.
         return "Succeeded" if last.ok else "Failed"

@@ -163,7 +163,7 @@ def _preparation(vmi: Obj, migration: Obj) -> Finding:
     node, pod = state.get("targetNode") or "the target", state.get("targetPod", "?")
     text = f"virt-handler on {node} has not prepared the target (pod {pod})"
     if phase == "TargetReady":
-        text = f"{node} is ready, and virt-handler on {state.get('sourceNode')} has not begun"
+        text = f"{node} is ready (pod {pod}), and virt-handler on {state.get('sourceNode')} has not begun"
     return Finding(Reason.TargetPreparation, f"{text}: {phase} since {facts.entered(migration)}.")
 
 
