@@ -65,6 +65,7 @@ class Task:
         self.ended = 0.0
         self.result: Any = None
         self.error: HostUnreachable | None = None
+        self._failure: Exception | None = None  # what is no word of a host: who waits gets it
 
     def run(self) -> None:
         self.started = time.monotonic()
@@ -72,8 +73,15 @@ class Task:
             self.result = self._work()
         except HostUnreachable as exc:
             self.error = exc
+        except Exception as exc:  # noqa: BLE001 - handed to who waits, who would wait in vain else
+            self._failure = exc
         self.ended = time.monotonic()
         self.done.set()
+
+    def check(self) -> None:
+        """Raises what made it fail besides the host, such as a binding of libvirt that is not there."""
+        if self._failure is not None:
+            raise self._failure
 
     def wait(self, patience: float) -> bool:
         """Until it is done, or has run for that time. One that waits for a thread is not late."""
@@ -83,6 +91,7 @@ class Task:
                 return False
             if self.started:
                 self.done.wait(left)
+        self.check()
         return True
 
 
@@ -200,6 +209,7 @@ class Peers:
             return False
         if not task.done.is_set():
             return False
+        task.check()
         if task.error is not None:
             host.away = task.error.why
             return False

@@ -248,6 +248,7 @@ class RollVolumes:
             for name, task in tasks.items():
                 if name in answers or name in errors or not task.done.wait(0.02):
                     continue
+                task.check()
                 if task.error is None:
                     answers[name] = task.result
                 else:

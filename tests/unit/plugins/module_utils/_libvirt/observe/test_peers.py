@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import (
+    HostUnreachable,
+    LibvirtMissing,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import peers as module
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import Host, HostConfig, HostNow
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.peers import Peers
@@ -198,3 +201,17 @@ def test_what_runs_too_long_is_given_up_and_what_waits_for_a_thread_is_not() -> 
     hang.set()
     assert then.wait(60.0) and then.result == "done"
     threads.close()
+
+
+def test_what_fails_besides_the_host_reaches_who_waits_at_once() -> None:
+    """A binding of libvirt that is missing was told after the whole patience with hosts that hang."""
+    threads = module.Threads()
+
+    def broken() -> None:
+        raise LibvirtMissing("no module")
+
+    try:
+        with pytest.raises(LibvirtMissing, match="install python3-libvirt"):
+            threads.submit(broken).wait(3600.0)
+    finally:
+        threads.close()
