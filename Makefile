@@ -282,6 +282,9 @@ bench-plan: venv ## the plan of a roll of 200 and of 1,000 hosts, against a boun
 bench-roll: deps ## a roll against its plan and a bound: 40 hosts in memory, 5 on the lab; and what Ansible costs for a host
 	$(RUN) tests/bench/roll.py $(BENCH_ARGS)
 
+bench-calls: venv ## kB and processor seconds of a call of a module before it does anything (a minute, as root)
+	$(RUN) tests/bench/calls.py $(BENCH_ARGS)
+
 bench-slice: deps ## seconds, MB and connections of a slice: 60 libvirtd, and 1,000 hosts on the model
 	$(RUN) tests/bench/slices.py $(BENCH_ARGS)
 
@@ -317,4 +320,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo demo-kubevirt \
-	lab-up lab-down test-kill test-cancel test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-roll bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help
+	lab-up lab-down test-kill test-cancel test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help

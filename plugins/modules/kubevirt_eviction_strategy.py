@@ -148,6 +148,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import EvictionStrategy
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
@@ -174,6 +175,7 @@ def main() -> None:
         required_if=[("state", "present", ("strategy",))],
         supports_check_mode=True,
     )
+    module.debug(_kept.STATE)
     params = module.params
     chosen = params["name"] or ()
     try:

@@ -118,6 +118,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
@@ -129,6 +130,7 @@ def main() -> None:
     labels = {"type": "list", "elements": "str", "default": []}
     spec = {"metrics": METRICS_SPEC, "labels": labels, **AUTH_SPEC}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
+    module.debug(_kept.STATE)
     try:
         metrics = options.metrics(module.params, always=True)
         result = read_fleet(auth_of(module), metrics, module.params["labels"])

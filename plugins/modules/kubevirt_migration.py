@@ -312,6 +312,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import slice_seconds
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
@@ -349,6 +350,7 @@ def main() -> None:
         mutually_exclusive=[("target", "added_node_selector")],
         supports_check_mode=True,
     )
+    module.debug(_kept.STATE)
     params = module.params
     try:
         request = MigrationRequest(

@@ -142,6 +142,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration_info.read import (
@@ -157,6 +158,7 @@ def main() -> None:
         mutually_exclusive=[("name", "node"), ("namespace", "node")],
         supports_check_mode=True,
     )
+    module.debug(_kept.STATE)
     params = module.params
     namespace = params["namespace"] or ("default" if params["name"] else "")
     try:

@@ -342,6 +342,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
@@ -363,6 +364,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.debug(_kept.STATE)
     params = module.params
     try:
         request = Request(

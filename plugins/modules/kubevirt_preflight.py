@@ -151,6 +151,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import parse_severity
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
@@ -173,6 +174,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.debug(_kept.STATE)
     params = module.params
     try:
         severity = parse_severity(params["severity"])

@@ -70,6 +70,7 @@ import functools
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ROLL_SPEC, answer_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
@@ -88,6 +89,7 @@ def main() -> None:
         argument_spec={"lock_namespace": {"type": "str", "default": "default"}, **AUTH_SPEC, **ROLL_SPEC, **lives.SPEC},
         supports_check_mode=True,
     )
+    module.debug(_kept.STATE)
     params = module.params
     try:
         client = Client(auth_of(module))

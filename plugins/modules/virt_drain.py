@@ -412,6 +412,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import slice_seconds
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import SPEEDS_SPEC
@@ -438,6 +439,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.debug(_kept.STATE)
     params = options.params_of(module)
     try:
         with as_failed():

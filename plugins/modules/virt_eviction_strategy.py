@@ -140,6 +140,7 @@ import socket
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import EvictionStrategy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
@@ -170,6 +171,7 @@ def main() -> None:
         required_if=[("state", "present", ("strategy",))],
         supports_check_mode=True,
     )
+    module.debug(_kept.STATE)
     params = options.params_of(module)
     try:
         request = DeclareRequest(

@@ -405,6 +405,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
@@ -417,6 +418,7 @@ def main() -> None:
         argument_spec={**options.HOSTS_SPEC, **options.POLICY_SPEC, "controller_uuid": {"type": "str", "default": ""}},
         supports_check_mode=True,
     )
+    module.debug(_kept.STATE)
     params = options.params_of(module)
     try:
         with as_failed():

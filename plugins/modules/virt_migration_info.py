@@ -156,6 +156,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
@@ -166,6 +167,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.s
 
 def main() -> None:
     module = AnsibleModule(argument_spec={**options.HOSTS_SPEC}, supports_check_mode=True)
+    module.debug(_kept.STATE)
     params = options.params_of(module)
     try:
         with as_failed():

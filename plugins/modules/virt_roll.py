@@ -65,6 +65,7 @@ error:
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.admission import quorum_hosts
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ROLL_SPEC, answer_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
@@ -80,6 +81,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._playbook impo
 
 def main() -> None:
     module = AnsibleModule(argument_spec={**options.HOSTS_SPEC, **ROLL_SPEC, **lives.SPEC}, supports_check_mode=True)
+    module.debug(_kept.STATE)
     params = module.params
     try:
         with as_failed():
