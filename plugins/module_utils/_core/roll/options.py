@@ -14,14 +14,11 @@ from typing import Any
 
 from ..model.policy import PolicyError
 from . import run
-from .record import Clock, RollStore, Stage
+from .record import NOTE_PATIENCE, Clock, RollStore, Stage
 from .rules import Ask
 from .window import duration, utc
 
 STAGES = [stage.value for stage in Stage if stage is not Stage.DRAINING]
-# Seconds in which a note has to be written; a reboot of another host that keeps the record may fall
-# into them.
-NOTE_PATIENCE = 120.0
 ROLL_SPEC: dict[str, Any] = {
     "state": {
         "type": "str",

@@ -57,6 +57,8 @@ class State(str, Enum):
 
 
 OVER = frozenset({State.ABORTED, State.ENDED, State.REFUSED})
+# Seconds in which a note has to be written; a reboot of another host that keeps the record may fall into them.
+NOTE_PATIENCE = 120.0
 
 
 @dataclass

@@ -22,9 +22,8 @@ from typing import Any, TypeVar
 from ..._core.claims.admission import are_majority
 from ..._core.model.record import RecordError
 from ..._core.roll import owner, stages
-from ..._core.roll.options import NOTE_PATIENCE
 from ..._core.roll.owner import RollUnreadable
-from ..._core.roll.record import OVER, Clock, Fleet, Roll, Stage, State
+from ..._core.roll.record import NOTE_PATIENCE, OVER, Clock, Fleet, Roll, Stage, State
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostConfig
 from ..observe.peers import KNOWN_SILENT, PATIENCE, Task, Threads, check_machines, open_peer
