@@ -22,6 +22,8 @@ _CRASHED = "virError(Code=1, Domain=10, Message='internal error: End of file fro
 _CLOSED = "virError(Code=1, Domain=7, Message='internal error: client socket is closed')"
 _ORPHANED = 34.0  # from the death of the source's virt-handler until the target pod gives up
 _GHOST = "can not add ghost record when entry already exists with differing socket file location"
+_ABORTED = "Live migration has been aborted"
+_REASON = 3.4  # from the failure of a migration by its deadline until its reason
 _NOTICES = 10.0  # up to 20 s go by before the VMI of a QEMU that died says so
 
 
@@ -214,6 +216,9 @@ class Handler:
             self._world.agent(_NOTICES, crash, self._world, namespace, name)
         elif fate == "target-crash":
             self._failed(namespace, name, uid, _CLOSED)
+        elif fate == "deadline":  # of its completion: the reason comes later than the failure
+            self._failed(namespace, name, uid, "")
+            self._world.agent(_REASON, self._tell_why, namespace, name, uid)
         elif fate == "fail":
             text = words.knob("migrate-fail-reason", _FAILED, migration, vmi)
             self._failed(namespace, name, uid, text)
@@ -224,11 +229,19 @@ class Handler:
 
     def _failed(self, namespace: str, name: str, uid: str, text: str, **more: Any) -> None:
         stamp = self._world.clock.stamp()
-        done = {"completed": True, "failed": True, "failureReason": text, "endTimestamp": stamp}
-        if self._edit(namespace, name, uid, **done, **more):
+        done = {"completed": True, "failed": True, "endTimestamp": stamp}
+        if text:
+            done["failureReason"] = text
+        if self._edit(namespace, name, uid, **done, **more) and text:
             vmi = self._store.get(VMIS, namespace, name)
             told = f"VirtualMachineInstance migration uid {uid} failed. reason:{text}"
             self._world.event(vmi, "Migrated", told, "Warning")
+
+    def _tell_why(self, namespace: str, name: str, uid: str) -> None:
+        vmi = self._store.find(VMIS, namespace, name)
+        if vmi is not None and (vmi["status"].get("migrationState") or {}).get("migrationUid") == uid:
+            told = {"failureReason": _ABORTED, "abortStatus": "Succeeded"}
+            self._store.change(VMIS, namespace, name, lambda o: o["status"]["migrationState"].update(told))
 
     def _switch(self, namespace: str, name: str, uid: str) -> None:
         """The guest runs there: node, label and mark change in one update."""
@@ -270,8 +283,7 @@ class Handler:
             if self._world.version < (1, 9):
                 self._edit(namespace, name, uid, abortStatus="Failed")
             return
-        text = "Live migration has been aborted"
-        self._failed(namespace, name, uid, text, abortStatus="Succeeded")
+        self._failed(namespace, name, uid, _ABORTED, abortStatus="Succeeded")
 
     def _after(self, state: dict[str, Any], step: str, seconds: float, what: Callable[..., None], *args: str) -> None:
         """Once, so many seconds after the end of this migration."""

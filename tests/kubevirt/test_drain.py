@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import facts, names
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode, service
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS, VMS
 from kubesim.reading import DISKS, add_budget, clean, evictions, row
@@ -124,6 +124,29 @@ def test_attempts_are_bounded_and_the_request_is_withdrawn(sim, operator) -> Non
     assert sim.leftovers() == []
     sim.let_pass(10.0)  # KubeVirt does not begin again
     assert sim.leftovers() == []
+
+
+def test_a_failure_by_the_completion_deadline_is_told_as_that_though_its_reason_comes_late(sim, operator) -> None:
+    """The object is Failed 3.4 s before the VMI says why."""
+    sim.add_vm("vm", "n1", migrate_result="deadline", migrate_seconds="1")
+    found = operator.drain(max_attempts=1)
+    assert (found["phase"], row(found, "vm")["reason"]) == ("Blocked", "AttemptsUsedUp")
+    assert "CompletionTimeout: Live migration has been aborted, by KubeVirt's" in row(found, "vm")["message"], found
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ({"abortStatus": "Succeeded"}, "CompletionTimeout"),
+        ({"abortStatus": "Succeeded", "abortRequested": True}, "AbortRequested"),
+        ({}, "MigrationFailed"),
+    ],
+)
+def test_a_failure_without_a_reason_is_told_by_its_other_signs(state: dict[str, object], reason: str) -> None:
+    vmi = {"status": {"migrationState": {"migrationUid": "m", "failed": True, **state}}}
+    migration = {"metadata": {"uid": "m"}, "status": {"phase": "Failed"}}
+    found = facts.why_failed(vmi, migration, "source node reported migration failed")
+    assert found.reason.value == reason and facts.reason_is_coming(vmi, migration)
 
 
 def test_attempts_are_bounded_over_slices(sim, operator) -> None:

@@ -22,6 +22,7 @@ AGAIN = "again"  # in our note on a cordon
 FINAL = ("Succeeded", "Failed")
 # Phases of a migration whose target is not ready; an abort waits for their end.
 PREPARING = ("PreparingTarget", "TargetReady")
+_ABORTED = "Live migration has been aborted"
 # So many seconds virt-controller may take for what it takes up at once.
 _FOLLOWS = 10.0
 _REASONS = {reason.value: reason for reason in Reason}
@@ -225,21 +226,27 @@ def ended(migration: Obj) -> str:
     return entered(migration)
 
 
+def reason_is_coming(vmi: Obj | None, migration: Obj) -> bool:
+    """It is Failed, and virt-handler has not written why yet: that comes up to 3.4 s later."""
+    state = state_of(vmi, migration) if vmi is not None else {}
+    return phase(migration) == "Failed" and bool(state.get("failed")) and not state.get("failureReason")
+
+
 def why_failed(vmi: Obj | None, migration: Obj, event: str = "") -> Finding:
     """Why a failed migration failed. `event`: text of its FailedMigration event."""
     state = state_of(vmi, migration) if vmi is not None else {}
     state = state or status(migration).get("migrationState") or {}
-    text = str(state.get("failureReason") or "").strip() or event
+    told = str(state.get("failureReason") or "").strip()
+    text = told or event
     if is_true(migration, "migrationAbortRequested") or state.get("abortRequested"):
         return Finding(Reason.AbortRequested, text)
     if "stuck" in text:
         return Finding(Reason.ProgressTimeout, text)
     if "not completed after" in text:
         return Finding(Reason.CompletionTimeout, text)
-    if text == "Live migration has been aborted":
+    if text == _ABORTED or (not told and state.get("abortStatus") == "Succeeded"):
         # From 1.9 on this is also what KubeVirt's own two deadlines say.
-        reported = f"{text}, by KubeVirt's progress or completion deadline"
-        return Finding(Reason.CompletionTimeout, reported)
+        return Finding(Reason.CompletionTimeout, f"{_ABORTED}, by KubeVirt's progress or completion deadline")
     return Finding(Reason.MigrationFailed, text)
 
 

@@ -23,6 +23,7 @@ from . import deletion
 Obj = dict[str, Any]
 _HINT = "virtops.maintenance/told-by-migration"
 _ASK_AGAIN = 1.0
+_REASON_COMES = 5.0
 # So long after the switch-over KubeVirt has closed the migration object.
 _CLOSES = 2.0
 # Seconds after its end for which a migration tells where its VM is. So the slices of a short drain
@@ -51,6 +52,7 @@ class DepartedVMs:
         self._departed: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
         self._events: dict[str, str] = {}
         self._crashes: dict[str, bool] = {}  # UID of an instance that is gone
+        self._failed: dict[str, float] = {}  # UID of a migration that is Failed -> since when (this slice's clock)
         self._left: dict[str, float] = {}  # UID of a migration -> since when its VM is not here (this slice's clock)
         self._listed = False  # those that moved, in this slice
 
@@ -231,6 +233,8 @@ class DepartedVMs:
         anew = here is not None and known is not None and here["metadata"]["uid"] != known.uid
         failed = facts.phase(migration) == "Failed"
         failed |= anew and facts.phase(migration) != "Succeeded"
+        if failed and self._reason_is_coming(here, migration):
+            return
         if failed and (uuid in obs.vms or gone):
             finding = facts.why_failed(here, migration, self._event(migration))
             obs.outcomes[at] = Outcome(uuid, last.number, False, finding, work=work)
@@ -239,6 +243,13 @@ class DepartedVMs:
             if known is not None:
                 known.handed_off = facts.handed_off(here, migration)
             obs.outcomes[at] = Outcome(uuid, last.number, True, seconds=seconds, work=work)
+
+    def _reason_is_coming(self, vmi: Obj | None, migration: Obj) -> bool:
+        """Why it failed is waited for, but not for long: some never say."""
+        since = self._failed.setdefault(migration["metadata"]["uid"], time.monotonic())
+        past = time.time() - facts.seconds(facts.ended(migration)) > _REASON_COMES
+        late = past or time.monotonic() - since > _REASON_COMES
+        return facts.reason_is_coming(vmi, migration) and not late
 
     def _refused(self, uuid: str, entry: VMRecord, last: Attempt, vmi: Obj | None) -> list[str] | None:
         """Why its request was refused: reason, message. None: it was not, or it worked."""

@@ -114,7 +114,6 @@ class Actor:
 
     def _migrate(self, action: Action, record: NodeRecord) -> Finding | None:
         """Evict once where KubeVirt then migrates; else a migration object of our own."""
-        found = self._known(action)
         if self._observer.unfinished(action.vm):
             return None  # adopted
         vmi = self._observer_vmi(action)
@@ -122,7 +121,6 @@ class Actor:
             return None  # it is gone or started anew: seen at the next look
         if facts.mark(vmi):
             return None  # KubeVirt tries again by itself
-        found.old = [m["metadata"]["uid"][:8] for m in self._observer.of(action.vm)]
         evicts = self._strategy(vmi) in ("LiveMigrate", "LiveMigrateIfPossible")
         # Else a migration of our own, which can be withdrawn on every version.
         evicts = evicts and can_cancel(self._observer.cluster)

@@ -267,7 +267,11 @@ class KubeVirtPlatform:
         answers: dict[str, Finding | None] = {a.vm: self._asked_to_wait(a) for a in wanted}
         now = [vm for vm in now if answers[vm] is None]
         answers.update((a.vm, behind) for a in wanted if a.do is Do.MIGRATE and a.priority < first)
-        answers.update(dict.fromkeys(now[self._room(len(now)) :], LATER))
+        room = self._room(len(now))
+        answers.update(dict.fromkeys(now[room:], LATER))
+        for uuid in now[:room]:  # written with the record, before it is asked for: a kill must not lose it
+            ended = [m["metadata"]["uid"][:8] for m in self.observer.of(uuid) if facts.final(m)]
+            self.records.instances[uuid].old = ended
         return answers
 
     def _asked_to_wait(self, action: Action) -> Finding | None:
