@@ -132,7 +132,7 @@ class MigrationController:
 
     def _source(self, vmi: Obj) -> str:
         node = vmi["status"].get("nodeName")
-        pods = [p for p in self._world.pods_of(vmi) if p["spec"].get("nodeName") == node]
+        pods = [p for p in self._world.pods_of(vmi) if p["spec"].get("nodeName") == node and words.live_pod(p)]
         return str(pods[-1]["metadata"]["name"]) if pods else ""
 
     def _begin(self, migration: Obj, vmi: Obj) -> None:
@@ -160,7 +160,7 @@ class MigrationController:
         if wait > 0:
             text = f"backoff migrating vmi {meta['namespace']}/{vmi['metadata']['name']}"
             self._world.event(vmi, "MigrationBackoff", text, "Warning")
-            self._world.later(min(wait, 0.5), *again)  # looked at, and told, again and again
+            self._world.later(min(wait, 0.2), *again)  # looked at, and told, again and again
             return
         if not slots.is_free(self._world, vmi):
             self._world.later(1.0, *again)

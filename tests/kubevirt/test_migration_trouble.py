@@ -57,12 +57,6 @@ def test_attempts_are_bounded_and_the_last_reason_is_kept(sim, one) -> None:
     assert sim.leftovers() == [] and sim.node_of("vm") == "n1"
 
 
-def test_a_failure_by_the_completion_deadline_is_told_as_that_though_its_reason_comes_late(sim, one) -> None:
-    sim.add_vm("vm", "n1", migrate_result="deadline", migrate_seconds="1")
-    row = vm(one.migrate(max_attempts=1))
-    assert "CompletionTimeout: Live migration has been aborted, by KubeVirt's" in row["message"], row
-
-
 def test_a_second_attempt_may_succeed(sim, one) -> None:
     sim.add_vm("vm", "n1", migrate_result="fail:1")
     found = one.migrate()
