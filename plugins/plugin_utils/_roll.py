@@ -13,11 +13,15 @@ container), the record is no longer renewed, and the next reader finds that out 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
+
+from ansible import constants
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._playbook.lives import PROC, started
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import playbook
@@ -25,6 +29,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import 
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 _ALIVE = 1.0  # seconds between two looks at ansible-playbook
+_CLEANS_UP = 6.0  # seconds for a call that is told to end
 _SAMPLES = 20  # at its workers, in that time
 WAITS = "virtops-waits"  # the name of a worker that waits for its turn, 15 characters at most
 # As the kernel numbers them in a mask
@@ -134,29 +139,75 @@ def keep_alive(call: Call, args: dict[str, Any]) -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         for stream in (0, 1, 2):
             os.dup2(nothing, stream)
-        _renew(call, args, lambda: bool(begun) and started(pid) == begun and not _is_cancelled(pid, caught))
+        for number in (signal.SIGINT, signal.SIGTERM):  # a worker's would end the worker
+            signal.signal(number, signal.SIG_DFL)
+        with _own_files(lambda: started(pid) == begun):
+            _renew(call, args, lambda: bool(begun) and started(pid) == begun and not _is_cancelled(pid, caught))
     finally:
         os._exit(0)
+
+
+@contextmanager
+def _own_files(lives: Callable[[], bool]) -> Iterator[None]:
+    """What a call writes into directories for temporary files is in one that goes at the end, whatever became of the
+    call; ansible-playbook removes its own before that. One that was killed did not: it goes as well."""
+    theirs, folder = constants.DEFAULT_LOCAL_TMP, tempfile.mkdtemp(prefix="virtops-roll-")
+    constants.DEFAULT_LOCAL_TMP = os.environ["TMPDIR"] = folder
+    try:
+        yield
+    finally:
+        for left in (folder, *(() if lives() else (theirs,))):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _renew(call: Call, args: dict[str, Any], lives: Callable[[], bool]) -> None:
     """As long as ansible-playbook lives, was not cancelled, and the roll is ours."""
     while lives():
-        pid = os.fork()  # so that a call that hangs does not outlive the playbook
-        if not pid:
-            os.setpgid(0, 0)
-            found = _quietly(call, {**args, "state": "renewed"})
-            os._exit(1 if found.get("error") in _OVER else 0)
-        ended, status = 0, 0
-        while not ended and lives():
-            time.sleep(_ALIVE)
-            ended, status = os.waitpid(pid, os.WNOHANG)
-        if not ended:
-            with suppress(OSError):
-                os.killpg(pid, signal.SIGKILL)
-        elif os.waitstatus_to_exitcode(status) == 1:
+        if _renew_once(call, args, lives) == 1:
             return
     _quietly(call, {**args, "state": "ended"})
+
+
+def _renew_once(call: Call, args: dict[str, Any], lives: Callable[[], bool]) -> int:
+    """One call in a process of its own: one that hangs does not outlive the playbook. It is asked to end first, so that
+    it cleans up. 1: there is nothing to be renewed any more."""
+    pid = os.fork()
+    if not pid:
+        over = 0
+        try:
+            signal.signal(signal.SIGTERM, _asked)
+            os.setpgid(0, 0)
+            over = int(_quietly(call, {**args, "state": "renewed"}).get("error") in _OVER)
+        finally:
+            os._exit(over)
+    ended, status = 0, 0
+    while not ended and lives():
+        time.sleep(_ALIVE)
+        ended, status = os.waitpid(pid, os.WNOHANG)
+    if ended:
+        return os.waitstatus_to_exitcode(status)
+    until = time.monotonic() + _CLEANS_UP
+    _signal(pid, signal.SIGTERM)
+    while _signal(pid, 0) and time.monotonic() < until:  # with the module that it has called
+        time.sleep(_ALIVE / _SAMPLES)
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    _signal(pid, signal.SIGKILL)
+    return 0
+
+
+def _asked(number: int, _frame: Any) -> None:
+    signal.signal(number, signal.SIG_IGN)  # it cleans up already
+    raise SystemExit(number)
+
+
+def _signal(group: int, number: int) -> bool:
+    """Is there still one of them?"""
+    try:
+        os.killpg(group, number)
+    except OSError:
+        return False
+    return True
 
 
 def _quietly(call: Call, args: dict[str, Any]) -> dict[str, Any]:

@@ -100,6 +100,7 @@ class Plays:
             cwd=self._tmp,
             stdout=stdout,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
 
     def own(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:

@@ -106,3 +106,41 @@ def test_a_worker_of_a_killed_roll_begins_no_drain_and_no_restore(sim, plays, mo
     assert [call.path for call in written(sim.log[before:])] == []
     assert bool(sim.find(NODES, "n1")["spec"].get("unschedulable")) is (stage == "checking")
     assert roll_record(sim)["state"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("playbook", "way"),
+    [
+        ("drain", signal.SIGTERM),
+        ("rolling_maintenance", signal.SIGTERM),
+        ("rolling_maintenance", signal.SIGKILL),
+        ("rolling_maintenance", "abort"),
+        ("rolling_maintenance", "nothing"),
+    ],
+)
+def test_nothing_is_left_where_temporary_files_are(sim, plays, monkeypatch, tmp_path, playbook, way) -> None:
+    """A roll left a payload of Ansible's and certificates there, each time: the call that renews its record was killed
+    as it was. `kill -9` of all of the group, too, as a cancelled job does: workers have groups of their own."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setitem(plays._env, "TMPDIR", str(folder))
+    monkeypatch.setitem(plays._env, "VIRTOPS_TEST_RUN", str(os.getpid()))
+    sim.add_vm("vm", "n1", migrate_seconds="60" if way != "nothing" else "5")
+    going = plays.start(playbook, maintenance_hosts="n1", maintenance_reboot=False)
+    try:
+        wait_until(lambda: evicted(sim), "the eviction")
+        assert [*folder.iterdir()], "a module is at work there"
+        if way == "abort":
+            assert plays.own("abort").returncode == 0
+        elif way != "nothing":
+            os.killpg(going.pid, way)
+        going.wait(patience())
+        wait_until(lambda: not of_playbook(os.getpid()), "their end")
+    finally:
+        going.kill()
+        for pid in of_playbook(os.getpid()):
+            os.kill(pid, signal.SIGKILL)
+    # What ansible-playbook has of its own (sockets of Python's multiprocessing) goes or stays with it.
+    assert [path.name for path in folder.iterdir() if not path.name.startswith("pymp-")] == []
+    left = {path.name[:13] for path in (tmp_path / "ansible" / "tmp").glob("*")}
+    assert left <= ({"ansible-local"} if playbook == "drain" else set())

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from .._core.model.policy import PolicyError
 from .._core.model.record import RecordError, Superseded
 from .._core.roll.owner import RollRefused, RollTakenOver, RollUnreadable
+from .._playbook.lives import end_cleanly
 from .host.connection import LibvirtProblem, hint_for
 from .host.errors import HolderError, PeerUnreachable, VMNotHere
 from .store.volumes import StoreError
@@ -35,6 +36,7 @@ class Failed(Exception):
 @contextmanager
 def as_failed() -> Iterator[None]:
     """What somebody can mend comes out as Failed. An error of ours stays what it is."""
+    end_cleanly()
     try:
         yield
     except PermissionError as exc:

@@ -12,12 +12,18 @@ next slice tell.
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 from .._core.roll.owner import PlaybookEnded
 
 PROC = Path("/proc")
 SPEC = {"playbook": {"type": "str", "default": ""}}
+_END_WITHIN = 5.0  # seconds; libvirt can be waiting for a host that says nothing
+_ENDS: list[int] = []  # a pipe that says so: where it is read, and where it is written
 _HIDDEN = "there"  # a process of another user, with /proc mounted so that it is not seen
 
 
@@ -63,3 +69,31 @@ def check(playbook: str) -> None:
     pid, begun, where = (*playbook.split(" "), "", "", "")[:3]
     if where and where == machine() and started(int(pid)) not in (begun, _HIDDEN):
         raise PlaybookEnded(f"ansible-playbook (process {pid}) ended. Nothing more is done; the same command goes on.")
+
+
+def end_cleanly() -> None:
+    """From now on a module that is told to end does so as by an error: what it and Ansible would remove is removed.
+
+    Ansible tells its workers' modules when it is ended itself, and a terminal when its connection is. A call of C does
+    not see it; so there is a deadline.
+    """
+    if _ENDS or threading.current_thread() is not threading.main_thread():
+        return
+    _ENDS.extend(os.pipe())
+    os.set_blocking(_ENDS[1], False)
+    signal.set_wakeup_fd(_ENDS[1], warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+
+    def watch() -> None:
+        os.read(_ENDS[0], 1)
+        time.sleep(_END_WITHIN)
+        os._exit(128 + signal.SIGTERM)
+
+    threading.Thread(target=watch, name="end", daemon=True).start()
+
+
+def _end(number: int, _frame: Any) -> None:
+    signal.signal(number, signal.SIG_IGN)  # once: a second one would end the cleaning up
+    raise SystemExit(128 + number)

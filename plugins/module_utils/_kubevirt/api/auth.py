@@ -16,13 +16,14 @@ try:
     import kubernetes.config
     import urllib3
     import yaml  # kubernetes needs it too
-    from kubernetes.config import ConfigException
+    from kubernetes.config import ConfigException, kube_config
 except ImportError:  # said when it is needed
     kubernetes = None  # type: ignore[assignment]
     urllib3 = None  # type: ignore[assignment]
     ConfigException = ValueError
 
 from ..._core.model.addresses import passwords_in
+from ..._playbook.lives import end_cleanly
 from .errors import KubernetesMissing
 
 
@@ -78,6 +79,7 @@ _NO_SECRET = frozenset(
         *("client-certificate", "client-key", "tokenFile", "client-certificate-data"),
     }
 )
+_MEMORY: dict[bytes, str] = {}
 _FALSE = frozenset({"0", "false", "no", "off", "f", "n"})
 
 
@@ -197,7 +199,25 @@ def _why(auth: Mapping[str, Any], exc: Exception) -> str:
     return " ".join(str(exc).split())
 
 
+def _in_memory(content: Any, *_where: Any, **_how: Any) -> str:
+    """The path of what the package would write into a temporary file: a key, a certificate. It has no name in any
+    directory, and goes with this process, however that ends."""
+    data = content.encode() if isinstance(content, str) else content
+    if data not in _MEMORY:
+        number = os.memfd_create("virtops")
+        os.write(number, data)
+        _MEMORY[data] = f"/proc/self/fd/{number}"
+    return _MEMORY[data]
+
+
+def _keep_in_memory() -> None:
+    """Where the system has such files, and the package its function; else it writes, and removes at its end."""
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        kube_config._create_temp_file_with_content = _in_memory
+
+
 def _load(auth: Mapping[str, Any], config: Any) -> None:
+    _keep_in_memory()
     persist = {} if auth["persist_config"] is None else {"persist_config": auth["persist_config"]}
     kubeconfig, context = auth["kubeconfig"], auth["context"]
     more = {"client_configuration": config, **persist}
@@ -235,6 +255,7 @@ def auth_of(module: Any) -> dict[str, Any]:
     kubeconfig = module.params["kubeconfig"]
     if isinstance(kubeconfig, Mapping):
         module.no_log_values.update(secrets_of(kubeconfig))
+    end_cleanly()
     found = settings(module.params, os.environ)
     hidden = {found[key] for key in ("api_key", "password") if found[key]}
     hidden.update(*(passwords_in(found[key] or "") for key in ("host", "proxy")))

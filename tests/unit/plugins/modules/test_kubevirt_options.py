@@ -65,6 +65,9 @@ def asked(module: Any, name: str, check: bool, monkeypatch: Any, given: dict[str
 
         check_mode, _diff = check, False
 
+        def debug(self, _text: str) -> None:
+            return
+
         def __init__(self, argument_spec: dict[str, Any], **_more: Any) -> None:
             found["spec"] = argument_spec
             self.no_log_values: set[str] = set()

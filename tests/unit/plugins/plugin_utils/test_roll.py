@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from ansible import constants
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 from ansible_collections.virtops.maintenance.plugins.plugin_utils import _controller, _roll
@@ -129,3 +132,41 @@ def test_for_whom_else_it_waits_is_told_but_not_every_second() -> None:
 
 def test_of_what_is_only_noted_nothing_is_told() -> None:
     assert _roll.Said("noted").lines({"message": "a is done"}, 0.0) == []
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_call_under_way_is_told_to_end_and_cleans_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, listens: bool
+) -> None:
+    """When the playbook has ended. It was killed, with what it had written: a payload, a private key. One that does not
+    listen is killed a little later."""
+    monkeypatch.setattr(_roll, "_ALIVE", 0.05)
+    monkeypatch.setattr(_roll, "_CLEANS_UP", 600.0 if listens else 0.1)
+    key = tmp_path / "key"
+
+    def call(_args: object) -> dict[str, str]:
+        if not listens:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        key.write_text("secret")
+        try:
+            while True:
+                time.sleep(60)
+        finally:
+            key.unlink()
+
+    assert _roll._renew_once(call, {}, lambda: not key.exists()) == 0
+    assert key.exists() is not listens
+
+
+def test_what_it_leaves_is_in_a_directory_that_goes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With Ansible's own, if ansible-playbook was killed. While that lives it needs it."""
+    own = tmp_path / "ansible-local"
+    for lives_on in (True, False):
+        own.mkdir(exist_ok=True)
+        monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(own))
+        monkeypatch.setenv("TMPDIR", "")
+        with _roll._own_files(lambda lives_on=lives_on: lives_on):
+            folder = Path(os.environ["TMPDIR"])
+            assert str(folder) == constants.DEFAULT_LOCAL_TMP
+            (folder / "payload.zip").touch()
+        assert not folder.exists() and own.exists() is lives_on

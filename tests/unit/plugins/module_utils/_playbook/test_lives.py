@@ -63,3 +63,27 @@ def test_what_cannot_be_seen_from_here_is_not_taken_for_dead(
     monkeypatch.setattr(lives.os, "kill", refused)
     monkeypatch.setattr(lives, "machine", lambda: told.split(" ")[2])
     lives.check(told)
+
+
+IN_C = "ctypes.CDLL(None).system(b'kill -TERM $PPID; exec sleep 20 >/dev/null')"
+
+
+@pytest.mark.parametrize("waits", ["signal.raise_signal(signal.SIGTERM)", IN_C])
+def test_a_module_that_is_told_to_end_cleans_up(waits: str) -> None:
+    """Also one that waits in C for a host that says nothing does not wait for that."""
+    program = (
+        "import ctypes, signal, sys\n"
+        f"from {lives.__name__} import end_cleanly\n"
+        f"sys.modules['{lives.__name__}']._END_WITHIN = 0.2\n"
+        "end_cleanly()\n"
+        "try:\n"
+        f"    {waits}\n"
+        "finally:\n"
+        "    print('cleaned up', flush=True)\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, env=environ, timeout=50, check=False
+    )
+    assert ended.returncode == 143
+    assert (ended.stdout == b"cleaned up\n") is (waits != IN_C)
