@@ -34,7 +34,7 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.test_turns import CO
 from kubesim import Kubesim, templates
 from kubesim.access import AUTHENTICATED
 from kubesim.kinds import BY_PLURAL, VMIS
-from kubesim.reading import add_pod, evictions, row, take_slots
+from kubesim.reading import add_pod, clean, evictions, row, take_slots
 
 VMIMS = BY_PLURAL["virtualmachineinstancemigrations"]
 ONE_NODE = "ReadWriteOnce"
@@ -46,7 +46,7 @@ GRANTED = sorted(
 @pytest.fixture(autouse=True)
 def believed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """That a denial has to stand for some seconds is asked elsewhere (test_api_away); here each would cost them."""
-    monkeypatch.setattr(client, "_DENIES_FOR", 0.0)
+    monkeypatch.setattr(client, "DENIES_FOR", 0.0)
 
 
 # What the preflight says: on a cluster that stands still, with a VM, its volume and another pod.
@@ -248,3 +248,17 @@ def test_what_is_missing_shows(
         sim.api.access.rules[TOKEN] = rules_without(verb, resource)
     said = where(Scene(sim, operator, one, tmp_path, monkeypatch))
     assert (text in said) == missing, said
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [("create", "pods/eviction"), ("deletecollection", "pods"), ("get", "virtualmachineinstances")],
+)
+def test_a_drain_says_before_it_begins_what_it_would_miss_later(sim, operator, verb: str, resource: str) -> None:
+    sim.add_vm("vm", "n1")
+    sim.api.access.rules[TOKEN] = rules_without(verb, resource)
+    with pytest.raises(
+        AccessDenied, match=rf"Not allowed: {verb} {resource}\S* in default \(.*\)\. Nothing was changed\."
+    ):
+        operator.slice(Intent.DRAINED, 2.0)
+    assert evictions(sim) == [] and clean(sim)

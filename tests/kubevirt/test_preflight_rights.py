@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import PodOptions
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import dry_runs
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import rights
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import documented_rules
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim.reading import add_pod
@@ -23,7 +24,7 @@ def test_the_dry_runs_say_so_and_nothing_else_is_sent(still: Still) -> None:
     posts = [call for call in still.sim.log if call.method != "GET"]
     evictions = [call for call in posts if call.path.endswith("/eviction")]
     assert len(evictions) == 3 and all("dryRun=All" in call.query for call in evictions)
-    reviews = [call for call in posts if call.path == dry_runs.REVIEWS]
+    reviews = [call for call in posts if call.path == rights.REVIEWS]
     assert len(evictions) + len(reviews) == len(posts)
 
 
@@ -35,8 +36,8 @@ def test_the_documented_role_grants_every_right_that_is_asked_for() -> None:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    rights = (*dry_runs.RIGHTS, dry_runs.EVICTS_PODS, dry_runs.DELETES_PODS)
-    asked = {(right.group, right.resource, right.verb) for right in rights}
+    wanted = (*dry_runs.RIGHTS, dry_runs.EVICTS_PODS, dry_runs.DELETES_PODS)
+    asked = {(right.group, right.resource, right.verb) for right in wanted}
     assert asked - granted == set()
 
 
@@ -66,12 +67,12 @@ def test_who_may_not_even_look_is_told_what_is_missing(still: Still) -> None:
 def test_rights_in_the_namespace_of_the_vms_are_enough(still: Still, monkeypatch) -> None:
     """A role binding instead of a cluster role binding."""
     still.vm()
-    asked = dry_runs._allowed
+    asked = rights._allowed
 
     def only_there(client: Any, right: Any, namespace: str) -> bool:
         return asked(client, right, namespace) and (right.everywhere or namespace == "default")
 
-    monkeypatch.setattr(dry_runs, "_allowed", only_there)
+    monkeypatch.setattr(rights, "_allowed", only_there)
     assert still.look()["findings"] == []
 
 
@@ -79,12 +80,12 @@ def test_who_may_not_make_other_pods_go_is_told_where(still: Still, monkeypatch)
     """A role binding in the namespace of the VMs does not do for pods of another one."""
     still.vm(space="shop")
     add_pod(still.sim, "web", "n1")
-    asked = dry_runs._allowed
+    asked = rights._allowed
 
     def only_there(client: Any, right: Any, namespace: str) -> bool:
         return asked(client, right, namespace) and (right.everywhere or namespace == "shop")
 
-    monkeypatch.setattr(dry_runs, "_allowed", only_there)
+    monkeypatch.setattr(rights, "_allowed", only_there)
     row = still.told()[Reason.Forbidden]
     assert row["message"] == "create pods/eviction in default (to ask the other pods to leave)."
     row = still.told(pods=PodOptions(disable_eviction=True))[Reason.Forbidden]

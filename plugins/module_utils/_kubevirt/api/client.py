@@ -39,7 +39,7 @@ _AWAY = frozenset({0, 502, 503, 504})
 # which one that denies everything may just have started: it does before it has read who may do what.
 _SILENT_FOR = 6.0
 _ALL = ("", False)
-_DENIES_FOR = 4.0
+DENIES_FOR = 4.0
 _PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._:-]*)+")  # names as Kubernetes has them
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
 
@@ -142,8 +142,8 @@ class Client:
     def _believes(self, exc: AccessDenied, since: float) -> bool:
         """`since`: when this request was denied first. One that has answered for a while knows who may do what."""
         now = self._clock()
-        stood = self._granted is not None and now - self._granted >= _DENIES_FOR
-        if not stood and now - since < _DENIES_FOR and str(exc) not in self._denied:
+        stood = self._granted is not None and now - self._granted >= DENIES_FOR
+        if not stood and now - since < DENIES_FOR and str(exc) not in self._denied:
             return False
         self._denied.add(str(exc))
         return True

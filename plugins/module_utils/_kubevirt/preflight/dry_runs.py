@@ -19,35 +19,13 @@ from ..api.client import Client
 from ..api.errors import AccessDenied, KubeError
 from ..objects import facts, names
 from ..requests.eviction import Answer, evict
+from ..requests.rights import COLLECTS, EVICTS, FOLLOWS, Right, lacking
 
 Obj = dict[str, Any]
 A = TypeVar("A")
 B = TypeVar("B")
-REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _AT_ONCE = 8
 _KV, _SUB = "kubevirt.io", "subresources.kubevirt.io"
-
-
-@dataclass(frozen=True)
-class Right:
-    """One verb on one resource, and what the drain needs it for.
-
-    `everywhere`: it is used at the scope of the cluster, a role in the namespaces does not do.
-    `stops`: only where VMs may be stopped. `since`: of KubeVirt.
-    """
-
-    group: str
-    resource: str
-    verb: str
-    why: str
-    everywhere: bool = False
-    stops: bool = False
-    since: tuple[int, int] = (0, 0)
-
-    @property
-    def text(self) -> str:
-        resource = f"{self.resource}.{self.group}" if self.group else self.resource
-        return f"{self.verb} {resource}"
 
 
 def _all(group: str, resource: str, verbs: str, why: str) -> tuple[Right, ...]:
@@ -63,14 +41,14 @@ RIGHTS: tuple[Right, ...] = (
     *_all(_KV, "virtualmachineinstances", "list watch", "to see the VMs of the node"),
     *_all(_KV, "virtualmachineinstancemigrations", "list watch", "to follow migrations"),
     *_all("storage.k8s.io", "volumeattachments", "list", "to see which volumes are still attached to the node"),
-    Right("", "pods/eviction", "create", "to ask VMs to leave"),
-    Right("", "pods", "deletecollection", "to remove launcher pods that have ended"),
+    EVICTS,
+    COLLECTS,
     Right("", "events", "create", "to write on a VM who requested its migration"),
     Right("coordination.k8s.io", "leases", "get", "to work one run at a time"),
     Right("coordination.k8s.io", "leases", "create", "to work one run at a time"),
     Right("coordination.k8s.io", "leases", "update", "to work one run at a time"),
     Right(_KV, "virtualmachines", "get", "to know who starts a VM again"),
-    Right(_KV, "virtualmachineinstances", "get", "to see where a VM went"),
+    FOLLOWS,
     Right(_KV, "virtualmachineinstances", "patch", "to write on a VM who asked"),
     Right(_KV, "virtualmachineinstances", "delete", "to stop a VM", stops=True),
     Right(_KV, "virtualmachineinstancemigrations", "patch", "to write on it who asked"),
@@ -104,32 +82,6 @@ def missing_rights(
         unread.append(f"The account's rights: {exc}.")
         return [], unread
     return [text for text in reported if text], unread
-
-
-def lacking(client: Client, right: Right, namespaces: Sequence[str]) -> str:
-    """Where the account does not have it, in words; empty: it does. Raises KubeError."""
-    if _allowed(client, right, ""):
-        return ""
-    if right.everywhere or not namespaces:
-        return f"{right.text} ({right.why})."
-    spaces = [space for space in namespaces if not _allowed(client, right, space)]
-    shown = ", ".join(spaces[:5]) + (" and others" if len(spaces) > 5 else "")
-    return f"{right.text} in {shown} ({right.why})." if spaces else ""
-
-
-def _allowed(client: Client, right: Right, namespace: str) -> bool:
-    resource, _slash, sub = right.resource.partition("/")
-    asked = {"group": right.group, "resource": resource, "verb": right.verb}
-    if sub:
-        asked["subresource"] = sub
-    if namespace:
-        asked["namespace"] = namespace
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": asked},
-    }
-    return bool(facts.status(client.request("POST", REVIEWS, body)).get("allowed"))
 
 
 def together(what: Callable[[A], B], items: Iterable[A]) -> list[B]:

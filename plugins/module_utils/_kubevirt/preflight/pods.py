@@ -19,7 +19,8 @@ from ..objects import facts
 from ..pods.filters import JudgedPod, PodDecision, PodOptions, Stage
 from ..pods.read import PodReader, last_replica, terminating
 from ..requests.eviction import Answer, evict, explain_budget
-from .dry_runs import DELETES_PODS, EVICTS_PODS, lacking, together
+from ..requests.rights import lacking
+from .dry_runs import DELETES_PODS, EVICTS_PODS, together
 
 Obj = dict[str, Any]
 

@@ -37,6 +37,7 @@ from ..pods.filters import PodOptions
 from ..records.lease import Lock
 from ..records.node_record import Instance
 from ..records.roll import RollLease, system_clock
+from ..requests.rights import check_before_a_drain
 from ..requests.signature import note_on_node
 from ..turns.other_drains import OtherDrains
 from ..turns.turns import Turns
@@ -225,10 +226,11 @@ def _slice(
         return _nothing_to_restore(platform, request)
     check_owner(old, request)
     pods = PodDrain(platform, platform.observer.watches, request.pods, request.policy)
-    untouched = not request.begun and (old is None or not old.vms)
-    if untouched and request.intent is Intent.DRAINED:
+    if not request.begun and request.intent is Intent.DRAINED:
         platform.observer.watches.ready(fresh=False)
-        if pods.refused():  # nothing was asked for yet, and nothing is
+        check_before_a_drain(platform.client, platform.observer.watches.vmis.items())
+        untouched = old is None or not old.vms
+        if untouched and pods.refused():  # nothing was asked for yet, and nothing is
             found = check_now(platform, request)[0]
             del found["planned"]
             return {**found, "changed": False}

@@ -18,8 +18,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import DirtyRates
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import quotas as preflight_limits
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import control_node
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight import dry_runs
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import gather
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import rights
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request
 
 POLICY = Policy()
@@ -37,7 +37,7 @@ class Server:
         return self.cluster.objects.get(path.rsplit("/", 1)[1], []), "1"
 
     def request(self, method: str, path: str, body: Any = None, query: Any = None, **_more: Any) -> Any:
-        if path == dry_runs.REVIEWS:
+        if path == rights.REVIEWS:
             return {"status": {"allowed": True}}
         if path.endswith("/eviction") and query == {"dryRun": "All"}:
             raise KubeError(429, 'denied the request: Eviction triggered evacuation of VMI "x"')
