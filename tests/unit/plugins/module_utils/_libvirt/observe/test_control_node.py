@@ -140,6 +140,9 @@ def test_what_the_module_is_told_reaches_the_request(name: str, asks: str, monke
             self.params.update(node="a", controller_uuid=UUID)
             self.no_log_values: set[str] = set()
 
+        def debug(self, _text: str) -> None:
+            return
+
     def ask(request: Any, *_more: Any) -> None:
         asked.append(request)
         raise Done
