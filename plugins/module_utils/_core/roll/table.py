@@ -15,7 +15,7 @@ from ..model.columns import columns
 from ..model.tally import COUNTED, together
 from .record import HostEntry, Roll, Stage
 
-_HEAD = ("host", "is", "VMs", *(name.replace("_", " ") for name in COUNTED), "longest outage")
+_HEAD = ("host", "is", "VMs", *(name.partition("_")[0] for name in COUNTED), "outage")  # the longest
 _HEAD += ("drained in", "by plan", "time")
 
 

@@ -66,7 +66,7 @@ def roll_of(tallied: dict[str, int]) -> Roll:
 def of_table(roll: Roll) -> dict[str, int]:
     """By where its columns begin."""
     head, host = table.lines(roll)[:2]
-    starts = [(head.index(f"  {name.replace('_', ' ').replace('vms', 'VMs')}") + 2, name) for name in ("vms", *COUNTED)]
+    starts = [(head.index(f"  {name.partition('_')[0].replace('vms', 'VMs')}") + 2, name) for name in ("vms", *COUNTED)]
     return {name: int(host[start:].split()[0]) for start, name in starts}
 
 
