@@ -63,7 +63,8 @@ class Client:
         self.streams_lists = True  # until a server says that it does not
         self._silent: dict[tuple[str, bool], float] = {}  # part of the API, writes? -> since when it does not answer
         self._granted: float | None = None  # since when it answers this account, without a break
-        self._denied: set[str] = set()  # what it denied, and was believed
+        self.denied: set[str] = set()  # what it denied, and was believed
+        self.optional: set[str] = set()  # lists without which all goes on: a denial is believed at once
         self.before_write: Callable[[], None] = lambda: None  # each time; it raises to stop it
 
     def _connect(self) -> Any:
@@ -111,7 +112,7 @@ class Client:
                 found = self._once(method, path, body, query, content_type, accept)
             except AccessDenied as exc:
                 denied = denied or self._clock()
-                if self._believes(exc, denied):
+                if (method == "GET" and path in self.optional) or self._believes(exc, denied):
                     raise
                 wait = pause
             except KubeError as exc:
@@ -143,9 +144,9 @@ class Client:
         """`since`: when this request was denied first. One that has answered for a while knows who may do what."""
         now = self._clock()
         stood = self._granted is not None and now - self._granted >= DENIES_FOR
-        if not stood and now - since < DENIES_FOR and str(exc) not in self._denied:
+        if not stood and now - since < DENIES_FOR and str(exc) not in self.denied:
             return False
-        self._denied.add(str(exc))
+        self.denied.add(str(exc))
         return True
 
     def _once(
@@ -272,7 +273,7 @@ class Client:
             finally:
                 response.close()
             denied = denied or self._clock()
-            if not isinstance(error, AccessDenied) or self._believes(error, denied):
+            if path in self.optional or not isinstance(error, AccessDenied) or self._believes(error, denied):
                 raise error
             self._sleep(pause)
             pause = min(pause * 2, 1.0)

@@ -64,6 +64,7 @@ class Lock:
     ) -> None:
         self._client = client
         self._path = leases(namespace)
+        client.optional.add(self._path)  # who may not look at them goes on alone
         self.name = f"{LEASE}{one(node)}"
         # What it holds as annotations, made anew when it is taken.
         self.annotate: Callable[[dict[str, str]], dict[str, str]] = dict

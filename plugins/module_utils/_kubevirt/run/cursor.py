@@ -47,6 +47,7 @@ class Cursor:
     rates_answered: float = 0.0
     later: dict[str, list[Any]] = field(default_factory=dict)
     other_drains: dict[str, list[Any]] = field(default_factory=dict)
+    denied: list[str] = field(default_factory=list)
 
 
 def pack(cursor: Cursor) -> str:

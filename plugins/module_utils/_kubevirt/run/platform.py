@@ -185,6 +185,7 @@ class KubeVirtPlatform:
         self.records.pods = cursor.pods
         self.client.streams_lists = cursor.streams_lists
         self.client.later = cursor.later
+        self.client.denied |= {*cursor.denied}  # or each slice would wait anew until it believes that
         if self.turns is not None:
             self.turns.other_drains.seen = cursor.other_drains
         self.observer.rates.resume(cursor.rates, cursor.rates_answered)
@@ -218,6 +219,7 @@ class KubeVirtPlatform:
             cluster_read=self.observer.cluster_read,
             streams_lists=self.client.streams_lists,
             later=self.client.later,
+            denied=sorted(self.client.denied),
             rates=self.observer.rates.values,
             rates_answered=self.observer.rates.answered,
             other_drains=self.turns.other_drains.seen if self.turns else {},
