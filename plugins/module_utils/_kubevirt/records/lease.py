@@ -64,7 +64,6 @@ class Lock:
     ) -> None:
         self._client = client
         self._path = leases(namespace)
-        client.optional.add(self._path)  # who may not look at them goes on alone
         self.name = f"{LEASE}{one(node)}"
         # What it holds as annotations, made anew when it is taken.
         self.annotate: Callable[[dict[str, str]], dict[str, str]] = dict
@@ -100,6 +99,7 @@ class Lock:
 
     def watch(self, changed: Callable[[], None]) -> Cache:
         """Tells who waits for it, once it is started."""
+        self._client.optional.add(self._path)  # who may not look at them goes on alone
         return Cache(self._client, self._path, changed, fields=f"metadata.name={self.name}")
 
     def keep(self) -> None:
