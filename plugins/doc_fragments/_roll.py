@@ -85,7 +85,7 @@ options:
   tally:
     description:
       - With O(state=noted) what became of the VMs of the host, their number C(vms), how many were C(moved),
-        C(cold_moved), C(stopped), C(off) before, and are C(left) on it, and the longest C(outage_ms).
+        C(cold_moved), C(stopped), C(off) before, and are C(kept) on it, and the longest C(outage_ms).
     type: dict
     default: {}
   moved:

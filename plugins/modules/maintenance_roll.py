@@ -241,7 +241,7 @@ roll:
       description:
         - One entry a host in the order of the roll, with C(name), C(stage) and C(since), and where
           there is one C(message), C(failed_in), C(boot_id) (before its reboot), C(worked) (your tasks ended), C(begun),
-          and C(tally) (its C(vms), of them C(moved), C(cold_moved), C(stopped), C(off) and C(left), and the longest
+          and C(tally) (its C(vms), of them C(moved), C(cold_moved), C(stopped), C(off) and C(kept), and the longest
           C(outage_ms)).
       type: list
       elements: dict

@@ -156,7 +156,8 @@ At most {{ roll.max_unavailable }} out at once
 <details class="card"{% if few or host.stage == "failed" %} open{% endif %}>
 <summary><b>{{ host.name | plain }}</b>
 <span class="badge {{ host.stage if host.stage in ('done', 'failed') else 'plain' }}">{{ host.stage }}</span>
-<span class="soft">{{ "" if host.stage == "waiting" else (host.tally.vms or 0) ~ " VMs" }}\
+<span class="soft">{% set number = host.tally.vms or 0 %}\
+{{ "" if host.stage == "waiting" else number ~ (" VM" if number == 1 else " VMs") }}\
 {{ ": " if host.tally.vms }}{{ host.tally | counted }}\
 {% if host.seconds is not none %} in {{ host.seconds | long }}{% endif %}</span></summary>
 {% if host.message %}

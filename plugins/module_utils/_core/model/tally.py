@@ -17,7 +17,7 @@ _COUNTS = {
     "cold_moved": (Ending.COLD_MOVED.value,),
     "stopped": (Ending.STOPPED.value, Ending.SAVED.value),
     "off": (Ending.OFF.value, Ending.GONE.value),
-    "left": ("pending", Ending.BLOCKED.value, Ending.LOST.value, Ending.SKIPPED.value, Ending.RESTORED.value),
+    "kept": ("pending", Ending.BLOCKED.value, Ending.LOST.value, Ending.SKIPPED.value, Ending.RESTORED.value),
 }
 COUNTED = tuple(_COUNTS)
 Tally = dict[str, int]
@@ -25,7 +25,7 @@ Tally = dict[str, int]
 
 def tally(vms: Iterable[Mapping[str, Any]]) -> Tally:
     """Of rows that a drain returns: `vms`, and what became of them: `moved` (live), `cold_moved`, `stopped` (or
-    saved), `off` (were off, or gone), `left` (on the host). `outage_ms`: the longest; missing if none is known."""
+    saved), `off` (were off, or gone), `kept` (on the host). `outage_ms`: the longest; missing if none is known."""
     rows = list(vms)
     verdicts = [row["verdict"] for row in rows]
     found = {name: sum(verdicts.count(one) for one in of) for name, of in _COUNTS.items()}

@@ -109,7 +109,7 @@ def answer_of(
     def note() -> dict[str, Any]:
         tally = {str(key): int(value) for key, value in params["tally"].items()}
         moved = {str(vm): str(host) for vm, host in params["moved"].items()}
-        return run.note(store, host, runner, stage, here, boot, params["why"], tally, moved)
+        return run.note(store, host, runner, stage, here, boot, " ".join(params["why"].split()), tally, moved)
 
     return run.patiently(note, here, until, watch, NOTE_PATIENCE)
 

@@ -45,7 +45,7 @@ def test_it_counts_what_the_roll_did() -> None:
         "cold_moved": 0,
         "stopped": 0,
         "off": 0,
-        "left": 2,
+        "kept": 2,
         "outage_ms": 133,
         "retries": 2,
         "seconds": 700,
@@ -134,7 +134,7 @@ def test_figures_for_prometheus_are_renewed_with_the_report(tmp_path: Path) -> N
     wanted = {"running": 1, "hosts": 2, "hosts_done": 0, "hosts_out": 1, "hosts_failed": 0}
     assert figures(textfile) == wanted
     written.drain("host-a", {"vms": [blocked("gpu")], "phase": "Blocked"})
-    assert 'virtops_roll_vms{verdict="left"} 1' in textfile.read_text()
+    assert 'virtops_roll_vms{verdict="kept"} 1' in textfile.read_text()
     before = time.time()
     written.drain("host-a", {"vms": [], "certificate": {"node": "host-a"}, "phase": "Drained"})
     assert int(before) <= figures(textfile, True)["last_certificate_timestamp_seconds"] <= time.time()

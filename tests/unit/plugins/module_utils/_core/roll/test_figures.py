@@ -46,7 +46,7 @@ def test_a_roll_counts_what_went_well_and_names_what_needs_somebody() -> None:
         "out": ["b", "c"],
         "failed": ["b"],
         "begun": NOW,
-        "tally": {"vms": 0, "moved": 0, "cold_moved": 0, "stopped": 0, "off": 0, "left": 0},
+        "tally": {"vms": 0, "moved": 0, "cold_moved": 0, "stopped": 0, "off": 0, "kept": 0},
     }
 
 
@@ -69,7 +69,7 @@ def test_what_an_abort_has_given_back_is_not_out() -> None:
 def test_drains_are_counted_and_a_host_that_was_not_begun_is_named() -> None:
     vms = [{"verdict": "moved", "outage_ms": 9}, {"verdict": "stopped"}, {"verdict": "blocked"}]
     found = figures.of_drains(["a", "b", "c"], {"a": {"phase": "Drained", "vms": vms[:2]}, "b": {"vms": vms[2:]}})
-    tally = {"vms": 3, "moved": 1, "cold_moved": 0, "stopped": 1, "off": 0, "left": 1, "outage_ms": 9}
+    tally = {"vms": 3, "moved": 1, "cold_moved": 0, "stopped": 1, "off": 0, "kept": 1, "outage_ms": 9}
     assert found == {"hosts": 3, "drained": 1, "not_drained": ["b", "c"], "tally": tally}
 
 

@@ -129,7 +129,7 @@ def test_a_drain_that_failed_is_not_noted(drained: dict[str, Any]) -> None:
     rows = [{"verdict": "moved", "outage_ms": None}, {"verdict": "blocked"}]
     said, result, _done = play(out(), GO, READY, {**drained, "vms": rows})
     assert said == ["admitted", "preflight", "show", "drain"]
-    assert (result["tally"]["vms"], result["tally"]["left"]) == (2, 1), "for who records that it has failed"
+    assert (result["tally"]["vms"], result["tally"]["kept"]) == (2, 1), "for who records that it has failed"
     assert result["msg"] == drained["msg"]
     assert result["next"] == []  # of the step before: the playbook does not go on
 

@@ -248,7 +248,7 @@ def test_the_table_says_what_the_roll_did(store: Store, time: Time) -> None:
         run.note(store, "a", "mine", stage, clock, tally=counts)
     found = run.end(store, "mine", time.clock())
     assert [" ".join(line.split()) for line in found["lines"]] == [
-        "host is VMs moved cold stopped off left outage drained in by plan time",
+        "host is VMs moved cold stopped off kept outage drained in by plan time",
         "a done 5 3 1 1 0 0 21 s 4 s 3 s 16 s",
         "b waiting - - - - - - - - 1 min 1 s -",
         "c waiting - - - - - - - - - -",
