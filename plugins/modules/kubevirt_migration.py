@@ -274,8 +274,8 @@ vms:
     duration:
       description: Seconds that the migration took.
       type: float
-    pause_ms:
-      description: Milliseconds that the guest stood still. None, since KubeVirt does not report it.
+    outage_ms:
+      description: Milliseconds for which the guest did not run. None, since KubeVirt does not report it.
       type: int
     migration:
       description: Name of the migration object.
