@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,7 @@ from .withdrawal import not_begun
 
 Obj = dict[str, Any]
 _PREFIX = "virtops-maintenance-"
+_NEW_POD = re.compile(r'\bpods? "virt-launcher-[^"]*"')
 
 
 def sign(client: Client, vmi: Obj, note: Mapping[str, Any], version: str = "") -> Obj:
@@ -121,11 +123,17 @@ def _again(client: Client, obj: Obj, plural: str) -> Obj | None:
 
 
 def read_events(client: Client, obj: Obj) -> list[Obj]:
-    """Events about an object, oldest first. Raises KubeError."""
+    """Events about an object, oldest first, in words that stay the same while the same goes on. Raises KubeError."""
     namespace, uid = obj["metadata"]["namespace"], obj["metadata"]["uid"]
     path = f"{names.CORE}/namespaces/{namespace}/events"
     found, _version = client.list(path, "", f"involvedObject.uid={uid}")
+    found = [{**event, "message": settled(str(event.get("message") or ""))} for event in found]
     return sorted(found, key=lambda e: str(e.get("lastTimestamp") or e.get("eventTime") or ""))
+
+
+def settled(text: str) -> str:
+    """Each try has a pod with a name of its own, and what is alike is told together after the tenth."""
+    return _NEW_POD.sub("the target pod", text.removeprefix("(combined from similar events): "))
 
 
 def events(client: Client, obj: Obj) -> list[Obj]:

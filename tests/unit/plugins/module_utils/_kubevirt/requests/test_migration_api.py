@@ -68,3 +68,13 @@ def test_a_target_pod_to_which_the_guest_has_come_meanwhile_is_left_alone() -> N
         api.vmi["metadata"]["uid"] = "v2"
 
     assert [Api(it).end() for it in (begins, runs, is_another)] == [[], [], []]
+
+
+def test_what_is_told_again_and_again_stays_the_same_text() -> None:
+    """After the tenth of its kind client-go tells them together, and each try has a pod of its own."""
+    text = 'Error creating pod: pods "virt-launcher-web-{}" is forbidden: maximum memory usage per Pod is 64Mi'
+    told = [text.format("s69kr"), text.format("x2b7q"), f"(combined from similar events): {text.format('pn4nm')}"]
+    found = {migration_api.settled(one) for one in told}
+    assert found == {"Error creating pod: the target pod is forbidden: maximum memory usage per Pod is 64Mi"}
+    kept = "Migration of virt-launcher-web-s69kr failed"
+    assert migration_api.settled(kept) == kept
