@@ -344,6 +344,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import LOOKS
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
@@ -375,7 +376,7 @@ def main() -> None:
             pods=options.pods(params),
             machines=options.needs_virtual_machines(params),
             intent=Intent.DRAINED,
-            run_id="info",
+            run_id=LOOKS,
         )
         result = read_node(request)
     except FAILURES as exc:

@@ -407,6 +407,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import LOOKS
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.check_mode import read_host
@@ -427,7 +428,7 @@ def main() -> None:
                 peers=options.peer_configs(params),
                 policy=options.policy(params),
                 intent=Intent.DRAINED,
-                run_id="info",
+                run_id=LOOKS,
                 slots_on=params["slots_on"],
                 controller_uuid=params["controller_uuid"],
             )

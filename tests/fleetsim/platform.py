@@ -24,8 +24,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, MigrationSettings
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Attempt, NodeRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.wall import FORMAT
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import WALL
 
 from .claims import ModelClaims
 from .fleet import Fleet
@@ -98,7 +98,7 @@ class ModelPlatform:
         return self.fleet.clock - self.own.booted_at
 
     def wall(self) -> str:
-        return datetime.fromtimestamp(self.fleet.clock, timezone.utc).strftime(WALL)
+        return datetime.fromtimestamp(self.fleet.clock, timezone.utc).strftime(FORMAT)
 
     def provides(self) -> Sequence[str]:
         return ()

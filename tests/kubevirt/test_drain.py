@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.window import between
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import LOOKS
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import facts, names
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode, service
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS, VMS
@@ -319,7 +322,10 @@ def test_an_owner_that_moves_its_vm_as_it_was_asked_is_no_second_loop(sim, opera
     request = operator.request(Intent.DRAINED, "r", 1.0)
     vm = row(service.run_slice(request), "vm")
     assert (vm["verdict"], vm["reason"]) == ("pending", "ExternalOwner"), vm
-    assert "Cluster API, cluster c1" in vm["message"] and "has 300 s" in vm["message"]
+    told = re.fullmatch(
+        r"Its owner \(Cluster API, cluster c1\) was asked at (\S+Z) to move it, and has until (\S+Z)\.", vm["message"]
+    )
+    assert told is not None and between(told[1], told[2]) == 300.0, vm
     meta = {"name": "owners", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "vm"}}
     sim.add(VMIMS.plural, {"metadata": meta, "spec": {"vmiName": "vm"}})
     sim.until(lambda: sim.world.store.find(VMIMS, "default", "owners").get("status", {}).get("phase") == "Running")
@@ -333,3 +339,16 @@ def test_an_owner_that_moves_its_vm_as_it_was_asked_is_no_second_loop(sim, opera
 def test_check_mode_does_not_say_that_an_owner_was_too_late(sim, operator) -> None:
     sim.add_vm("vm", "n1", strategy="External")
     assert row(check_mode.plan(operator.request(Intent.DRAINED, "r", 1.0), {}), "vm")["reason"] == "ExternalOwner"
+
+
+def test_who_only_looks_goes_by_what_the_drain_gave_the_owner(sim, operator) -> None:
+    """Status knows no options of a drain: until when its owner has, and that this is over, the record says."""
+    sim.add_vm("vm", "n1", strategy="External")
+    looks = operator.request(Intent.DRAINED, LOOKS, 1.0)
+    told = row(operator.slice(Intent.DRAINED, 1.0, external_timeout=900.0), "vm")["message"]
+    assert row(check_mode.read_node(looks), "vm")["message"] == told
+    assert row(operator.drain(external_timeout=0.5), "vm")["reason"] == "ExternalOwnerTimedOut"
+    vm = row(check_mode.read_node(looks), "vm")
+    assert (vm["verdict"], vm["reason"]) == ("blocked", "ExternalOwnerTimedOut"), vm
+    again = row(check_mode.plan(operator.request(Intent.DRAINED, "r", 1.0), {}), "vm")
+    assert (again["verdict"], again["reason"]) == ("pending", "ExternalOwner"), again

@@ -41,14 +41,17 @@ def runs(sim, count: int) -> bool:
 
 
 @pytest.mark.full
-def test_an_abort_says_what_became_of_each_vm(sim, plays) -> None:
-    """Beside the living roll, which says that it was aborted; and in the middle of a slice."""
+def test_an_abort_says_what_became_of_each_vm(sim, plays, tmp_path: Path) -> None:
+    """Beside the living roll, which says once that it was aborted; and in the middle of a slice."""
     sim.add_vm("moves", "n1", migrate_seconds="3000")
     sim.add_vm("late", "n1", migrate_seconds="300", abort="fail")
-    with roll(plays) as process:
+    said = tmp_path / "roll.txt"
+    with said.open("w", encoding="utf-8") as file, roll(plays, stdout=file) as process:
         sim.until(lambda: runs(sim, 2))
         done = plays.own("abort")
         assert process.wait() == 2
+    text = said.read_text(encoding="utf-8")
+    assert text.count('"error": "RollTakenOver"') == text.count("failed=1") == 1, text
     assert done.returncode == 0, done.stdout
     assert "n1  given back\n" in done.stdout
     assert "  default/moves: its migration was aborted; it runs on n1\n" in done.stdout

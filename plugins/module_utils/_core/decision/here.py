@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ..model.observation import VM
 from ..model.record import Ending, Intent, VMRecord
+from ..model.wall import after
 from ..reasons.reason import Finding, Reason
 from . import hooks
 from .actions import Do
@@ -131,13 +132,17 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if external and not step.late() and hooks.waits_for_hook(step, entry):
         return
     limit = step.policy.external_timeout if external else step.policy.unknown_timeout
+    if entry.waiting_since is None:
+        entry.waiting_since, entry.owner_asked = step.obs.now, ""
+    if external and not entry.owner_asked:
+        entry.owner_asked, entry.owner_limit = after(step.obs.wall, entry.waiting_since - step.obs.now), limit
     finding = choice.findings[0] if choice.findings else Finding(Reason.MigratableNotKnown)
     if external:
-        finding = Finding(Reason.ExternalOwner, _asked_owner(vm, limit))
+        # Who only looks knows the options of the drain by its record alone.
+        limit = entry.owner_limit
+        finding = Finding(Reason.ExternalOwner, _asked_owner(vm, entry.owner_asked, limit))
     entry.ending = Ending.NONE.value
     entry.note(finding)
-    if entry.waiting_since is None:
-        entry.waiting_since = step.obs.now
     if step.obs.now - entry.waiting_since > limit or step.late():
         late = Finding(Reason.ExternalOwnerTimedOut, _not_moved(vm)) if external else finding
         entry.end(Ending.BLOCKED, vm.node, late, keep_waiting=True)
@@ -146,8 +151,10 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         step.attempt(Do.MARK, vm.uuid)
 
 
-def _asked_owner(vm: VM, limit: float) -> str:
-    return f"Its owner{vm.owner and f' ({vm.owner})'} was asked to move it, and has {limit:.0f} s for that."
+def _asked_owner(vm: VM, at: str, limit: float) -> str:
+    """`at`: UTC."""
+    who = f"Its owner{vm.owner and f' ({vm.owner})'} was asked"
+    return f"{who} at {at} to move it, and has until {after(at, limit)}." if at else f"{who} to move it."
 
 
 def _not_moved(vm: VM) -> str:

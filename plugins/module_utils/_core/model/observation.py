@@ -360,5 +360,6 @@ class Observation:
     slots_of: Mapping[str, int] = field(default_factory=dict)  # node -> slots that it has taken
     full: bool = True
     now: float = 0.0
+    wall: str = ""
     not_asked: frozenset[str] = frozenset()
     platform: Platform = Platform.LIBVIRT

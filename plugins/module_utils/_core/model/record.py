@@ -146,6 +146,8 @@ class VMRecord:
     hook_before: str = ""  # task files, as the rules had them when it was last decided about
     hook_after: str = ""
     hook_stage: str = HookStage.NONE.value
+    owner_asked: str = ""  # UTC: when its owner was asked to move it (External), and
+    owner_limit: float = 0.0  # how long the owner has for that
     off_since: str = ""  # UTC: when it was asked to stop, and
     on_since: str = ""  # when it was seen to run again
     definition: str = ""  # the digest of its definition, as this node wrote it down

@@ -17,6 +17,7 @@ from ..model.record import Ending
 from ..model.tally import tally
 from ..reasons.reason import Reason
 from . import table, words
+from .owner import RollTakenOver
 from .record import Stage
 from .rules import Answer, Step
 
@@ -105,7 +106,14 @@ def acts(ask: Asked) -> Acts:
         return (yield from _looked(ask))
     if ask.lost:
         return {"failed": True, "msg": words.is_lost(ask.host)}
-    return (yield from _IN_A_ROLL[ask.state](ask))
+    return _not_said_here(ask, (yield from _IN_A_ROLL[ask.state](ask)))
+
+
+def _not_said_here(ask: Asked, found: Result) -> Result:
+    """Of a roll that is no longer ours the playbook does nothing more with any host, and its end says so for all."""
+    if found.get("error") != RollTakenOver.__name__ or ask.state not in ("out", "empty", "back"):
+        return found
+    return {"changed": bool(found.get("changed")), "answer": Answer.CLOSED.value, "next": []}
 
 
 def ranked(peers: Iterable[Mapping[str, Any]], turn: Mapping[str, Any]) -> list[Result]:

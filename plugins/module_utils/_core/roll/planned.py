@@ -10,6 +10,7 @@ import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..model.wall import after
 from . import table, window
 from .record import Roll, Stage, State
 
@@ -124,7 +125,7 @@ def header(roll_id: str, hosts: Sequence[str], plan: Mapping[str, Any] | None) -
 def ready(roll: Roll, now: str) -> str:
     """When the last host is done, by the plan and what was seen; "": not known."""
     left = seconds_left(roll, now)
-    return "" if left is None else window.after(now, left)
+    return "" if left is None else after(now, left)
 
 
 def seconds_left(roll: Roll, now: str) -> float | None:

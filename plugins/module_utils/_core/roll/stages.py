@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ..model.tally import renewed
 from . import words
-from .owner import RollRefused, RollTakenOver, check_run
+from .owner import RollRefused, check_run
 from .record import Clock, Roll, RollStore, Stage, State, write
 
 # The stages that a host must come from. What nothing stands here for comes after any.
@@ -35,7 +35,7 @@ def check_stage(roll: Roll, host: str, stage: Stage) -> None:
 
 
 def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "", message: str = "") -> Roll:
-    """The roll after this host has come to this stage. Raises RollTakenOver for a stranger.
+    """The roll after this host has come to this stage. Raises RollRefused for a stranger.
 
     The roll ends with the last host that is done, unless VMs are to go back then. It stops when none is under way any
     more and none may begin: too many failed, or one that waits (WAITING) gets no place. One that comes to WAITING from
@@ -44,7 +44,7 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
     new = copy.deepcopy(roll)
     entry = new.hosts.get(host)
     if entry is None:
-        raise RollTakenOver(words.is_not_of_it(roll, host))
+        raise RollRefused(words.is_not_of_it(roll, host))
     if entry.stage is Stage.DONE:
         return new
     gets_none = stage is Stage.WAITING and entry.stage is Stage.WAITING

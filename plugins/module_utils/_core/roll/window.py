@@ -16,10 +16,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..model.policy import PolicyError
+from ..model.wall import FORMAT, parsed
 from .record import Roll, Stage
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def duration(name: str, text: str) -> float:
@@ -54,7 +54,7 @@ def until(name: str, text: str, now: datetime, zoned: Callable[[datetime], datet
         ) from None
     if end <= now:
         raise PolicyError(f"{name} is {text!r}, which is over: a time to come is expected")
-    return end.astimezone(timezone.utc).strftime(_FORMAT)
+    return end.astimezone(timezone.utc).strftime(FORMAT)
 
 
 def planned_seconds(plan: Mapping[str, Any]) -> dict[str, float]:
@@ -77,29 +77,17 @@ def planned_order(plan: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
 def between(earlier: str, later: str) -> float:
     """Seconds, of two times as records have them; 0 for what is none."""
     try:
-        return (_at(later) - _at(earlier)).total_seconds()
+        return (parsed(later) - parsed(earlier)).total_seconds()
     except ValueError:
         return 0.0
-
-
-def after(time: str, seconds: float) -> str:
-    """The time that many seconds later; "" for what is none."""
-    try:
-        return (_at(time) + timedelta(seconds=seconds)).strftime(_FORMAT)
-    except ValueError:
-        return ""
 
 
 def utc(name: str, text: str) -> str:
     """The text, if it is a time as records have it, or empty. Raises PolicyError."""
     try:
-        return _at(text).strftime(_FORMAT) if text else ""
+        return parsed(text).strftime(FORMAT) if text else ""
     except ValueError:
         raise PolicyError(f"{name} is {text!r}: a time in UTC is expected, such as 2026-03-01T05:00:00Z") from None
-
-
-def _at(text: str) -> datetime:
-    return datetime.strptime(text, _FORMAT).replace(tzinfo=timezone.utc)
 
 
 def expected(roll: Roll, host: str) -> float:

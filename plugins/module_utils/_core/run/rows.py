@@ -7,15 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from ..model.observation import VM, Job, Observation
 from ..model.record import Attempt, Ending, NodeRecord, VMRecord
+from ..model.wall import after, parsed
 from ..reasons.reason import Finding, Platform
 
 _MIB = 1024 * 1024
-WALL = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
@@ -61,12 +60,8 @@ def _is_past(entry: VMRecord, last: Attempt) -> bool:
 def _outage(entry: VMRecord) -> int | None:
     """What its guest felt, whatever its way; None: not known, or not over. A stop is known to the second."""
     if entry.off_since and entry.on_since:
-        return max(0, round((_parsed(entry.on_since) - _parsed(entry.off_since)).total_seconds() * 1000))
+        return max(0, round((parsed(entry.on_since) - parsed(entry.off_since)).total_seconds() * 1000))
     return entry.last.downtime_ms if entry.ending == Ending.MOVED.value and entry.last else None
-
-
-def _parsed(wall: str) -> datetime:
-    return datetime.strptime(wall, WALL).replace(tzinfo=timezone.utc)
 
 
 def _hooks(entry: VMRecord) -> dict[str, str]:
@@ -78,7 +73,7 @@ def _end(last: Attempt) -> str:
     """In the source's boot-time clock it is known; a wall clock that was set meanwhile is not."""
     if not last.ended or not last.wall:
         return ""
-    return (_parsed(last.wall) + timedelta(seconds=last.ended_at - last.started)).strftime(WALL)
+    return after(last.wall, last.ended_at - last.started)
 
 
 def _finding(finding: Finding | None, platform: Platform) -> dict[str, str]:

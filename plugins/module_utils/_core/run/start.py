@@ -41,6 +41,9 @@ class Request(Protocol):
     def to(self) -> str: ...
 
 
+LOOKS = "info"  # the run of who asks only how the node stands
+
+
 class Clocks(Protocol):
     """What a new record takes from the platform. `provides`: what of the node VMs need and a reboot may not bring
     back, in words."""
@@ -123,7 +126,9 @@ def begin(
         record.note(None)
         again = record.intent == intent == Intent.ACTIVE.value
         for entry in record.vms.values():
+            asked_owner = entry.waiting_since if run_id == LOOKS and entry.owner_asked else None
             _continue_record(entry, now, again, rebooted)
+            entry.waiting_since = asked_owner
             for attempt in entry.attempts:
                 if attempt.ended and attempt.run_id == run_id:
                     attempt.run_id += " before"  # it does not count for the new one

@@ -247,6 +247,7 @@ class KubeVirtPlatform:
     def observe(self, record: NodeRecord | None) -> Observation:
         self._record = record
         obs = self.observer.observe(record, self.now())
+        obs.wall = self.wall()
         if self.observer.cluster is not None:
             vmis = self.observer.watches.vmis.items()
             note_settings(self._policies, vmis, self.records.instances, self.observer.cluster)

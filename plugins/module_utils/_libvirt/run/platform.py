@@ -222,6 +222,7 @@ class LibvirtPlatform:
         held, silent = self._held()
         self._read_outcomes(record)
         obs = self.observer.observe(record, self.now(), held, self._outcomes)
+        obs.wall = self.wall()
         holder = self._holder
         obs.held_for = holder.held_for if holder is not None else {}
         if holder is not None:

@@ -149,9 +149,21 @@ def test_after_the_work_it_is_drained_again() -> None:
 
 
 def test_what_cannot_be_noted_is_not_done() -> None:
-    _said, result, _done = play(Asked("empty", "b", steps=ALL), DRAINED, {**FAILED, "error": "RollTakenOver"})
-    assert (result["failed"], result["msg"], result["error"]) == (True, "no", "RollTakenOver")
+    _said, result, _done = play(Asked("empty", "b", steps=ALL), DRAINED, {**FAILED, "error": "RollRefused"})
+    assert (result["failed"], result["msg"], result["error"]) == (True, "no", "RollRefused")
     assert "next" not in result
+
+
+@pytest.mark.parametrize("state", ["out", "empty", "back"])
+def test_of_a_roll_that_was_aborted_no_host_says_so(state: str) -> None:
+    """Its end does, once for all hosts. Nothing follows on the host."""
+    said, result, _done = play(Asked(state, "b", steps=ALL, checks=True), {**FAILED, "error": "RollTakenOver"})
+    assert len(said) == 1 and result == {"changed": False, "answer": "closed", "next": []}
+
+
+def test_what_is_not_to_be_followed_by_the_users_checks_fails() -> None:
+    _said, result, _done = play(Asked("healthy", "b"), {**FAILED, "error": "RollTakenOver"})
+    assert result["failed"]
 
 
 def test_it_comes_back_when_it_is_healthy() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import places, rules, run, stages
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollTakenOver
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
     Clock,
     Fleet,
@@ -141,7 +141,7 @@ def test_when_and_where_stay_those_of_the_first_time() -> None:
 
 
 def test_a_host_that_is_none_of_the_roll_has_no_stage() -> None:
-    with pytest.raises(RollTakenOver):
+    with pytest.raises(RollRefused):
         at(new(), x=Stage.DRAINING)
 
 

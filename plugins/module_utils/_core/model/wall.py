@@ -1,0 +1,24 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Times as records and messages have them, UTC."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def parsed(wall: str) -> datetime:
+    """Raises ValueError."""
+    return datetime.strptime(wall, FORMAT).replace(tzinfo=timezone.utc)
+
+
+def after(wall: str, seconds: float) -> str:
+    """The time that many seconds later; "" for what is none."""
+    try:
+        return (parsed(wall) + timedelta(seconds=seconds)).strftime(FORMAT)
+    except ValueError:
+        return ""
