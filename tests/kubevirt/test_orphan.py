@@ -108,6 +108,29 @@ def test_a_worker_of_a_killed_roll_begins_no_drain_and_no_restore(sim, plays, mo
     assert roll_record(sim)["state"] == "stopped"
 
 
+@pytest.mark.parametrize(("killed", "next_one"), [("drain", "restore"), ("rolling_maintenance", "rolling_maintenance")])
+def test_after_a_kill_the_next_one_does_not_wait_for_a_lease(sim, plays, monkeypatch, killed, next_one) -> None:
+    """On the same machine: nobody is left who had it. It ran out by itself, after 35 s; that of a roll after 60 s."""
+    sim.add_vm("vm", "n1", migrate_seconds="20")
+    monkeypatch.setitem(plays._env, "VIRTOPS_TEST_RUN", str(os.getpid()))
+    going = plays.start(killed, maintenance_hosts="n1", maintenance_reboot=False)
+    try:
+        wait_until(lambda: evicted(sim), "the eviction")
+        going.kill()
+        while left := of_playbook(os.getpid()):
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        going.wait()
+        assert sim.find(LEASES, "virtops-maintenance-n1", "default")["spec"]["holderIdentity"], "it is held"
+        assert roll_record(sim)["state"] == ("running" if killed == "rolling_maintenance" else "")
+        done = plays.own(next_one, maintenance_hosts="n1", maintenance_reboot=False)
+    finally:
+        going.kill()
+    assert done.returncode == 0, done.stdout
+    assert not [line for line in done.stdout.splitlines() if "the Lease" in line or "There is a roll" in line]
+
+
 @pytest.mark.parametrize(
     ("playbook", "way"),
     [

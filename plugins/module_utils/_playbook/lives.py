@@ -64,11 +64,27 @@ def told(pid: int) -> str:
     return f"{pid} {started(pid)} {machine()}"
 
 
+def has_ended(process: str) -> bool:
+    """Is that known? `process`: as `told` had it; '': nobody said. Of another machine nothing is known."""
+    pid, begun, where = (*process.split(" "), "", "", "")[:3]
+    return bool(where) and where == machine() and started(int(pid)) not in (begun, _HIDDEN)
+
+
 def check(playbook: str) -> None:
-    """Before each write. `playbook`: as `told` had it; '': nobody said. Raises PlaybookEnded."""
-    pid, begun, where = (*playbook.split(" "), "", "", "")[:3]
-    if where and where == machine() and started(int(pid)) not in (begun, _HIDDEN):
+    """Before each write. Raises PlaybookEnded."""
+    if has_ended(playbook):
+        pid = playbook.split(" ", 1)[0]
         raise PlaybookEnded(f"ansible-playbook (process {pid}) ended. Nothing more is done; the same command goes on.")
+
+
+def noted(playbook: str) -> str:
+    """For a lock: who has it, this process and what it works for. '': nobody said."""
+    return f"{playbook}, {told(os.getpid())}" if playbook else ""
+
+
+def have_ended(note: str) -> bool:
+    """Is it known that nobody is left who had that lock?"""
+    return bool(note) and all(map(has_ended, note.split(", ")))
 
 
 def end_cleanly() -> None:

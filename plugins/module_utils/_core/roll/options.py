@@ -80,7 +80,7 @@ def answer_of(
         "homeward": lambda: run.homeward(store, runner, params["hosts"]),
         "ended": lambda: run.end(store, runner, here),
         "renewed": lambda: run.renew(store, runner, here, until, params["rank"]),
-        "aborting": lambda: run.abort(store, runner, params["requester"], here, check),
+        "aborting": lambda: run.abort(store, runner, params["requester"], here, check, params.get("playbook", "")),
         "aborted": lambda: run.aborted(store, runner, here),
     }
     if state in of_the_roll:
@@ -138,6 +138,7 @@ def ask(params: Mapping[str, Any]) -> Ask:
         pause_after=params["pause_after"],
         until=utc("until", params["until"]),
         seconds=_seconds(params),
+        playbook=params.get("playbook", ""),
     )
 
 

@@ -6,7 +6,8 @@
 
 A roll is alive as long as its record is written: each stage is, and while the user's tasks run or a
 host reboots the playbook writes to it every few seconds. It is dead when nobody wrote for LEASE
-seconds of the clock of who looks; nobody's wall time is believed. Only then, or because the user
+seconds of the clock of who looks; nobody's wall time is believed. On the same machine it is dead as soon as its
+playbook is. Only then, or because the user
 says so, does another playbook carry it on. The old one finds that out with its next step, and
 stops.
 """
@@ -52,13 +53,14 @@ class Watch:
         self._since = float(notes.get("since", now))
         self.moved = False
 
-    def dead(self, roll: Roll | None, now: float) -> bool:
-        """Has nobody written for LEASE seconds?"""
+    def dead(self, roll: Roll | None, clock: Clock) -> bool:
+        """Has nobody written for LEASE seconds, or has its playbook ended?"""
+        now = clock.now()
         mark = f"{roll.run} {roll.beat}" if roll else ""
         if mark != self._mark or self._since > now:
             self.moved = bool(self._mark) and mark != self._mark
             self._mark, self._since = mark, now
-        return now - self._since > LEASE
+        return now - self._since > LEASE or (roll is not None and clock.ended(roll.playbook))
 
     def to_dict(self) -> dict[str, Any]:
         return {"mark": self._mark, "since": self._since}
@@ -126,7 +128,7 @@ def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool,
         return False
     watch = Watch({}, clock.now())
     while why := refusal(roll, host, run, drains):
-        dead = watch.dead(roll, clock.now())
+        dead = watch.dead(roll, clock)
         if watch.moved:
             raise RollRefused(why)
         if dead:

@@ -104,7 +104,7 @@ class Roll:
 
     `soak`: seconds after a host is done before the next begins. `pause_after`: the host after which no further
     one does. `until`: UTC, by when hosts must be done. `seconds`: what each takes, by the plan. `paused`: why no
-    further one begins though none failed.
+    further one begins though none failed. `playbook`: the process of `run`, as _playbook/lives has it; '': not known.
     """
 
     id: str
@@ -128,6 +128,7 @@ class Roll:
     until: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
     paused: str = ""
+    playbook: str = ""
 
     @property
     def moves_back(self) -> bool:
@@ -199,6 +200,7 @@ _TEXTS = (
     "pause_after",
     "until",
     "paused",
+    "playbook",
 )
 
 
@@ -247,12 +249,13 @@ class Fleet:
 @dataclass
 class Clock:
     """`now`: seconds of a clock that all slices on this machine share. `wall`: UTC, for people.
-    `heard`: does anybody still wait for what this slice answers?"""
+    `heard`: does anybody still wait for what this slice answers? `ended`: is it known of this process that it ended?"""
 
     now: Callable[[], float]
     wall: Callable[[], str]
     sleep: Callable[[float], None]
     heard: Callable[[], bool] = lambda: True
+    ended: Callable[[str], bool] = lambda _process: False
 
 
 class RollStore(Protocol):

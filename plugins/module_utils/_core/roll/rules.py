@@ -39,6 +39,7 @@ class Ask:
     pause_after: str = ""
     until: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
+    playbook: str = ""
 
 
 class Answer(str, Enum):
@@ -134,6 +135,7 @@ def _new(ask: Ask, fleet: Fleet, now: str) -> Roll:
         pause_after=ask.pause_after,
         until=ask.until,
         seconds=dict(ask.seconds),
+        playbook=ask.playbook,
     )
 
 
@@ -141,7 +143,7 @@ def _resumed(old: Roll, ask: Ask, now: str, fleet: Fleet) -> Roll:
     """The same roll under another run. What failed is tried again from where it failed. With other
     hosts (a take-over), those that are half done stay in it, unless they are gone: somebody has to bring them back."""
     roll = copy.deepcopy(old)
-    roll.run, roll.run_before = ask.run, old.run
+    roll.run, roll.run_before, roll.playbook = ask.run, old.run, ask.playbook
     roll.state, roll.written = State.RUNNING, now
     roll.requester, roll.reason = ask.requester or old.requester, ask.reason or old.reason
     roll.options, roll.count_others = dict(ask.options), ask.count_others
@@ -172,11 +174,11 @@ def _with_groups(roll: Roll, fleet: Fleet) -> Roll:
     return roll
 
 
-def abort(roll: Roll, run: str, requester: str, now: str) -> Roll:
+def abort(roll: Roll, run: str, requester: str, now: str, playbook: str = "") -> Roll:
     """Nothing of the roll goes on, and `run` gives back what is out. Its own playbook learns it
     with its next step."""
     new = copy.deepcopy(roll)
-    new.run, new.run_before = run, roll.run
+    new.run, new.run_before, new.playbook = run, roll.run, playbook
     new.state, new.written = State.ABORTING, now
     new.requester = requester or roll.requester
     return new

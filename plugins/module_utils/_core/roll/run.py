@@ -33,7 +33,7 @@ def begin(
     watch = Watch(notes, clock.now())
     while True:
         old, seen = store.read()
-        dead = watch.dead(old, clock.now())
+        dead = watch.dead(old, clock)
         new = old is None or old.state in OVER
         fleet = store.fleet() if new or ask.max_unavailable_per or ask.take_over else Fleet(())
         verdict = rules.begin(old, ask, dead, fleet, clock.wall())
@@ -183,7 +183,9 @@ def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
             return _answer(Verdict(answer, None, said), new, lines=lines, stats=stats, event=told)
 
 
-def abort(store: RollStore, run: str, requester: str, clock: Clock, check: bool = False) -> dict[str, Any]:
+def abort(
+    store: RollStore, run: str, requester: str, clock: Clock, check: bool = False, playbook: str = ""
+) -> dict[str, Any]:
     """Stop the roll, whoever has it. `order`: the hosts that are to be given back. `check`: nothing is written. Raises
     RollRefused for a roll that is kept elsewhere."""
     while True:
@@ -195,7 +197,7 @@ def abort(store: RollStore, run: str, requester: str, clock: Clock, check: bool 
             return _answer(Verdict(Answer.DONE, None, words.no_roll(roll)), roll, order=[])
         if roll.run == run and roll.state is State.ABORTING:
             return _answer(Verdict(Answer.GO), roll, order=roll.out)
-        new = rules.abort(roll, run, requester, clock.wall())
+        new = rules.abort(roll, run, requester, clock.wall(), playbook)
         if check or write(store, new, seen, clock):
             said = words.aborts(roll, check)
             return _answer(Verdict(Answer.GO, None if check else new, said), roll if check else new, order=new.out)

@@ -5,7 +5,7 @@
 """One slice at a time works on a node: a Lease.
 
 It is held for the length of a slice and given back, or kept for the next slice of the same run
-until somebody says that he waits for it. A holder that died is waited for until its Lease has not
+until somebody says that he waits for it. A holder that died on another machine is waited for until its Lease has not
 changed for its duration on our own clock: nobody's wall time is believed. So a slice that takes
 longer than it should renews it in time, and stops where it could not.
 """
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..._core.model.record import Superseded
+from ..._playbook import lives
 from ..api.cache import Cache
 from ..api.client import Client, only
 from ..api.errors import KubeError, LockHeld
@@ -27,6 +28,8 @@ from .lease_notes import OURS
 T = TypeVar("T")
 # On the Lease: who waits for it.
 WANTED = "virtops.maintenance/wanted"
+# On the Lease: the processes that have it, as _playbook/lives notes them.
+PROCESSES = "virtops.maintenance/processes"
 # On the Lease of a drain: the label by which others find it, and how many VMs have no slot yet.
 DRAINS = "virtops.maintenance/drains"
 WAITING = "virtops.maintenance/waiting"
@@ -196,6 +199,7 @@ class Lock:
             holder = spec.get("holderIdentity") or ""
             first = self._first(lease, unchanged)
             expired = unchanged > float(spec.get("leaseDurationSeconds") or 0)
+            expired = expired or lives.have_ended(annotations(lease).get(PROCESSES, ""))
             if not holder or holder == self._holder or holder in left or expired:
                 found = read()
                 if first and self._update(lease, True):
@@ -270,7 +274,7 @@ class Lock:
             self._client.request("DELETE", f"{self._path}/{self.name}", body, retry=False)
             return
         except KubeError:
-            notes = {key: text for key, text in annotations(lease).items() if key not in OURS}
+            notes = {key: text for key, text in annotations(lease).items() if key not in (*OURS, PROCESSES)}
             self._held = {**lease, "metadata": {**meta, "annotations": notes}}
         self.release()
 

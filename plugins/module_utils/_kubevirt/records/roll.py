@@ -19,6 +19,7 @@ from ..._core.model.record import RecordError
 from ..._core.roll.owner import LEASE, RollRefused
 from ..._core.roll.planned import left_free
 from ..._core.roll.record import MOVE_BACK, OVER, Clock, Fleet, Roll, State
+from ..._playbook.lives import has_ended
 from ..api.client import Client
 from ..api.cluster import no_targets, read_cluster
 from ..api.errors import KubeError
@@ -144,7 +145,9 @@ def check_targets(client: Client, params: Mapping[str, Any]) -> None:
 def system_clock() -> Clock:
     """A clock that all processes of the machine share; and UTC for people. The module may run on
     any controller, and not all of them have CLOCK_BOOTTIME."""
-    return Clock(time.monotonic, lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), time.sleep, heard)
+    return Clock(
+        time.monotonic, lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), time.sleep, heard, has_ended
+    )
 
 
 def heard() -> bool:

@@ -34,7 +34,7 @@ from ..objects.nodes import closed_beside_cordon, cordoned
 from ..observe.control_node import refuse_own_node
 from ..pods.evict import PodDrain, PodsResult
 from ..pods.filters import PodOptions
-from ..records.lease import Lock
+from ..records.lease import PROCESSES, Lock
 from ..records.node_record import Instance
 from ..records.roll import RollLease, system_clock
 from ..requests.rights import check_before_a_drain
@@ -157,7 +157,9 @@ def _locked(platform: KubeVirtPlatform, request: Request, roll: RollStore | None
 
 def _with_lock(platform: KubeVirtPlatform, request: Request, lock: Lock, roll: RollStore | None) -> dict[str, Any]:
     client = platform.client
-    platform.lock, lock.annotate = (lock, lambda notes: platform.lease_annotations(notes, request.run_id))
+    processes = {PROCESSES: lives.noted(request.playbook)}
+    platform.lock = lock
+    lock.annotate = lambda notes: {**platform.lease_annotations(notes, request.run_id), **processes}
     platform.turns = Turns(OtherDrains(client, lock, platform.observer.watches.wake, platform.now))
 
     def before_write() -> None:

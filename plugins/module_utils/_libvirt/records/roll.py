@@ -24,6 +24,7 @@ from ..._core.model.record import RecordError
 from ..._core.roll import owner, stages
 from ..._core.roll.owner import RollUnreadable
 from ..._core.roll.record import NOTE_PATIENCE, OVER, Clock, Fleet, Roll, Stage, State
+from ..._playbook.lives import has_ended
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostConfig
 from ..observe.peers import KNOWN_SILENT, PATIENCE, Task, Threads, check_machines, open_peer
@@ -46,6 +47,7 @@ def system_clock() -> Clock:
         lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         time.sleep,
         heard,
+        has_ended,
     )
 
 

@@ -45,6 +45,20 @@ def test_of_one_that_was_killed_nothing_more_is_done(playbook: subprocess.Popen[
         lives.check(f"{pid} {int(begun) - 1} {where}")
 
 
+def test_a_lock_is_nobodys_once_both_have_ended_that_had_it(playbook: subprocess.Popen[bytes]) -> None:
+    told = lives.told(playbook.pid)
+    pid, begun, where = lives.told(os.getpid()).split(" ")
+    ended = f"{pid} {int(begun) - 1} {where}"
+    assert not lives.have_ended(f"{told}, {ended}")
+    playbook.kill()
+    playbook.wait()
+    assert lives.noted(told) == f"{told}, {lives.told(os.getpid())}"
+    assert not lives.have_ended(lives.noted(told)), "its module lives"
+    assert lives.have_ended(f"{told}, {ended}")
+    assert not lives.have_ended(f"{told}, {pid} {begun} another/pid:[1]"), "on another machine"
+    assert (lives.noted(""), lives.have_ended("")) == ("", False)
+
+
 def test_what_cannot_be_seen_from_here_is_not_taken_for_dead(
     playbook: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
