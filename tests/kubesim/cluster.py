@@ -42,7 +42,7 @@ from .world import World
 T = TypeVar("T")
 PATIENCE = 120.0  # seconds
 # What of it can be held up.
-VIRT_CONTROLLER = frozenset({"vm", "migration", "evacuation"})
+VIRT_CONTROLLER = frozenset({"vm", "vmi", "migration", "evacuation"})
 
 
 class Kubesim:

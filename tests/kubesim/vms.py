@@ -225,7 +225,7 @@ class VMIController:
 
     def reconcile(self, namespace: str, name: str) -> None:
         vmi = self._store.find(VMIS, namespace, name)
-        if vmi is None:
+        if vmi is None or "vmi" in self._world.paused:
             return
         pods = self._world.pods_of(vmi)
         live = [p for p in pods if words.live_pod(p)]

@@ -189,6 +189,16 @@ def test_a_virt_controller_that_is_away_is_named_when_the_vmis_say_that_their_mo
     assert operator.drain()["phase"] == "Drained"
 
 
+def test_a_virt_controller_that_is_away_when_a_vm_is_marked_is_named(sim, operator) -> None:
+    """Nothing but the condition that it gives a marked VM tells it from one that makes no migration yet."""
+    sim.add_vm("vm", "n1")
+    sim.virt_controller(runs=False)
+    told = {row(operator.slice(Intent.DRAINED, 12.0, run_id="r"), "vm")["reason"] for _slice in range(2)}
+    assert told == {"VirtControllerSilent"}
+    sim.virt_controller(runs=True)
+    assert operator.drain()["phase"] == "Drained"
+
+
 @pytest.mark.parametrize(
     ("phase", "state", "said"),
     [

@@ -65,7 +65,10 @@ def _none_under_way(known: Known, last: Obj | None, me: str) -> Found:
     if mark:
         external = "Its strategy is External: KubeVirt leaves it to the VM's owner to move it."
         why = external if known.strategy == "External" else ""
-        found.append((MIGRATION, not_begun(known.vmi, why), me))
+        asked, version = facts.request(known.vmi).get("at"), known.cluster.version if known.cluster else (0, 0)
+        late = bool(asked) and known.now - facts.seconds(str(asked)) >= facts.FOLLOWS
+        followed = not late or facts.mark_followed(known.vmi, version)
+        found.append((MIGRATION, not_begun(known.vmi, why, followed=followed), me))
     if last is not None and facts.phase(last) == "Failed":
         event = known.event_message("FailedMigration")
         failed = facts.why_failed(known.vmi, last, event)

@@ -24,7 +24,7 @@ FINAL = ("Succeeded", "Failed")
 PREPARING = ("PreparingTarget", "TargetReady")
 _ABORTED = "Live migration has been aborted"
 # So many seconds virt-controller may take for what it takes up at once.
-_FOLLOWS = 10.0
+FOLLOWS = 10.0
 _REASONS = {reason.value: reason for reason in Reason}
 # LiveMigratable reasons whose names are spelled otherwise than ours (kubevirt.io/api/core/v1).
 _REASONS["CPUModeLiveMigratable"] = Reason.CPUModelNotLiveMigratable
@@ -307,10 +307,15 @@ def not_followed(vmi: Obj, migration: Obj, now: float) -> Finding | None:
         (prepared, entered(migration), f"its VMI says that its target is prepared, and {name} is still {at}"),
     ]
     for so, since, said in reported:
-        if so and since and now - seconds(since) >= _FOLLOWS:
+        if so and since and now - seconds(since) >= FOLLOWS:
             text = f"{'/'.join(key(vmi))}: {said}: virt-controller does not follow."
             return Finding(Reason.VirtControllerSilent, text)
     return None
+
+
+def mark_followed(vmi: Obj, version: tuple[int, int]) -> bool:
+    """Has virt-controller taken up its mark? Since 1.7 it answers each with a condition, at once."""
+    return version < (1, 7) or is_true(vmi, "EvictionRequested")
 
 
 def took(migration: Obj, vmi: Obj | None) -> float:

@@ -265,7 +265,7 @@ class Observer:
             job = facts.job(vmi, migration, waits, ours)
         if marked and known.asked and not moving and strategy != "External":
             since = self.gaps.setdefault(uuid, time.monotonic())
-            missing = self.waits.not_begun(vmi, entry, since)
+            missing = self.waits.not_begun(vmi, entry, since, self.cluster)
             job = facts.no_job(missing) if missing is not None else None
         else:
             self.gaps.pop(uuid, None)

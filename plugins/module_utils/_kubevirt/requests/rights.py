@@ -48,7 +48,16 @@ FOLLOWS = Right("kubevirt.io", "virtualmachineinstances", "get", "to see where a
 
 
 def check_before_a_drain(client: Client, vmis: Sequence[Obj], sleep: Callable[[float], None] = time.sleep) -> None:
-    """What a drain would miss only when VMs have moved, or would wait for without end. Raises AccessDenied.
+    """Raises AccessDenied for what `missing_for_a_drain` names."""
+    missing = missing_for_a_drain(client, vmis, sleep)
+    if missing:
+        denied = AccessDenied(403, "", "", "")
+        denied.text = f"{missing} Nothing was changed."
+        raise denied
+
+
+def missing_for_a_drain(client: Client, vmis: Sequence[Obj], sleep: Callable[[float], None] = time.sleep) -> str:
+    """What a drain would miss only when VMs have moved, or would wait for without end, in words.
 
     All else it does before, and is told at once. An API server that has just started knows nobody's rights: who
     is denied is asked about once more.
@@ -58,10 +67,7 @@ def check_before_a_drain(client: Client, vmis: Sequence[Obj], sleep: Callable[[f
     if missing:
         sleep(api.DENIES_FOR)
         missing = _missing(client, spaces)
-    if missing:
-        denied = AccessDenied(403, "", "", "")
-        denied.text = f"Not allowed: {' '.join(missing)} Nothing was changed."
-        raise denied
+    return f"Not allowed: {' '.join(missing)}" if missing else ""
 
 
 def _missing(client: Client, spaces: Sequence[str]) -> list[str]:

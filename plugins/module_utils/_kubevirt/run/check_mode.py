@@ -46,7 +46,8 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
         drains = request.intent is Intent.DRAINED
         check_host(store, request.node, request.roll_run, system_clock(), request.begun, drains)
         found, seen = check_now(platform, request, lambda: _as_kubevirt(platform, request.policy))
-        found = dry_run_evictions(platform.client, platform.observer, found)
+        if drains:
+            found = dry_run_evictions(platform.client, platform.observer, found)
         if not drains or platform.observer.cluster is None:
             return found
         policy = _as_kubevirt(platform, request.policy)

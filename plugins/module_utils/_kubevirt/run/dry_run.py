@@ -20,6 +20,7 @@ from ..api.errors import AccessDenied
 from ..objects import facts
 from ..observe.observe import Observer
 from ..requests.eviction import Answer, evict, explain_budget
+from ..requests.rights import missing_for_a_drain
 
 Obj = dict[str, Any]
 _WELL = frozenset({Answer.ACCEPTED, Answer.MARKED, Answer.IN_PROGRESS, Answer.GONE})
@@ -27,7 +28,10 @@ _MIGRATED = frozenset({"LiveMigrate", "LiveMigrateIfPossible"})
 
 
 def dry_run_evictions(client: Client, observer: Observer, plan: dict[str, Any]) -> dict[str, Any]:
-    """The plan, and what the server says to it. Without the right to evict it says so."""
+    """The plan, and what the server says to it: also which rights a drain would miss, now or at its end."""
+    missing = missing_for_a_drain(client, observer.watches.vmis.items())
+    if missing:
+        plan["findings"].append(Finding(Reason.Forbidden, missing).to_dict(Platform.KUBEVIRT))
     rows = {row["name"]: row for row in plan["vms"]}
     vmis = {facts.identity(vmi): vmi for vmi in observer.watches.vmis.items()}
     pods = observer.watches.pods.items()
@@ -42,7 +46,8 @@ def dry_run_evictions(client: Client, observer: Observer, plan: dict[str, Any]) 
         try:
             finding = _ask(client, pod)
         except AccessDenied as exc:
-            plan["findings"].append(Finding(Reason.Forbidden, str(exc)).to_dict(Platform.KUBEVIRT))
+            if not missing:
+                plan["findings"].append(Finding(Reason.Forbidden, str(exc)).to_dict(Platform.KUBEVIRT))
             break
         if finding is not None:
             row.update(finding.to_dict(Platform.KUBEVIRT))

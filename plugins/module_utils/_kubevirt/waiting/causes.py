@@ -113,8 +113,14 @@ def not_known(vmi: Obj, more: str = "") -> Finding:
     return Finding(Reason.MigratableNotKnown, f"{text} {more}".strip())
 
 
-def not_begun(vmi: Obj, more: str = "", pods: Sequence[Obj] = (), down: Container[str] = ()) -> Finding:
-    """Of a marked VM without a migration. KubeVirt makes none while a pod elsewhere is left. `down`: see Known."""
+def not_begun(
+    vmi: Obj, more: str = "", pods: Sequence[Obj] = (), down: Container[str] = (), followed: bool = True
+) -> Finding:
+    """Of a marked VM without a migration. KubeVirt makes none while a pod elsewhere is left. `down`: see Known.
+    `followed`: virt-controller knows of the mark, or may still come to know of it."""
+    if not followed:
+        text = f"{named(vmi)}: marked for evacuation, and it has no condition EvictionRequested"
+        return Finding(Reason.VirtControllerSilent, f"{text}: virt-controller does not follow.")
     left = _left_pod(vmi, pods, down)
     if left:
         return Finding(Reason.TargetPodNotReady, left)

@@ -32,7 +32,9 @@ Obj = dict[str, Any]
 # What lasts so long is looked at, and again after it.
 _READ_AFTER = 2.0
 _PREPARES = 10.0  # what virt-handler may take before its target is called stuck
-_NOT_BEGUN = (Reason.EvacuationNotStarted.value, Reason.TargetPodNotReady.value)
+_NOT_BEGUN = tuple(
+    r.value for r in (Reason.EvacuationNotStarted, Reason.TargetPodNotReady, Reason.VirtControllerSilent)
+)
 # KubeVirt is woken after 2 s; a migration that is not there by then is not about to come.
 _GAP = 4.0
 # What is said of the whole cluster is read seldom.
@@ -134,17 +136,18 @@ class WaitReader:
             self._claims[uid] = volume_claims.not_shared(self._client, vmi)
         return (causes.not_known(vmi, self._claims[uid]),)
 
-    def not_begun(self, vmi: Obj, entry: VMRecord | None, since: float) -> Finding | None:
+    def not_begun(self, vmi: Obj, entry: VMRecord | None, since: float, cluster: Cluster | None) -> Finding | None:
         """Of a marked VM for which KubeVirt makes no migration since then (monotonic).
 
         What an earlier slice has told of it still holds.
         """
         reported = entry is not None and entry.reason in _NOT_BEGUN
-        if not reported and self._mono() - since < _GAP:
+        followed = cluster is None or facts.mark_followed(vmi, cluster.version)
+        if not reported and self._mono() - since < (_GAP if followed else facts.FOLLOWS):
             return None
         why = [str(event.get("message", "")) for event in self._events_of(vmi) if event.get("reason") == "FailedCreate"]
         pods = self._all_pods(vmi)
-        return causes.not_begun(vmi, why[-1] if why else "", pods, self._down(vmi, pods))
+        return causes.not_begun(vmi, why[-1] if why else "", pods, self._down(vmi, pods), followed)
 
     def _known(
         self, vmi: Obj, migrations: Sequence[Obj], cluster: Cluster | None, leaving: Sequence[Obj] | None
