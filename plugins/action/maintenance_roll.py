@@ -18,6 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import tally, undone
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window, words
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import of_inventory
@@ -71,6 +72,7 @@ class ActionModule(ActionBase):
         last = args.pop("must_answer", None)  # of those that keep the record; None: no other has this record
         must_answer = None if last is None else boolean(last)
         plan = {name: args.pop(name, value) for name, value in _PLAN.items()}
+        restored = given(args.pop("restored", {}))
         # How the API is reached comes from the defaults of a group, whatever the platform is.
         args = {key: value for key, value in args.items() if key in _ROLL or (key in _LIBVIRT) is not kubevirt}
         args["roll_run"] = own_run()
@@ -85,6 +87,8 @@ class ActionModule(ActionBase):
         def call(module_args: dict[str, Any], name: str = module) -> dict[str, Any]:
             return self._execute_module(module_name=name, module_args=module_args, task_vars=task_vars)
 
+        if restored:
+            args["tally"] = tally(undone(restored))
         if args.get("state") == "planned":
             args |= self._plan(plan, args, call, vars_)
         if args.get("state") not in _FIRST:
@@ -97,6 +101,8 @@ class ActionModule(ActionBase):
                 waits(name)
         if "silent" in result:
             return {**base, **result}
+        if restored and not result.get("failed"):
+            self._report.restore(str(args["roll_host"]), restored)
         begins = args.get("state") == "begun" or (args.get("state"), result.get("answer")) == (*("aborting", "go"),)
         if begins and not (result.get("failed") or self._task.check_mode):
             keep_alive(self._alone(call), args)

@@ -50,7 +50,7 @@ options:
         that the roll lives.
       - V(ended) says how the roll ended. One with hosts left waits for the same command.
       - V(aborting) stops the roll, whoever has it, and says which hosts are to be given back.
-        V(aborted) ends that, once O(stage=waiting) was noted of all of them.
+        V(aborted) ends that, once O(stage=given back) was noted of all of them.
       - V(read) only reads.
     type: str
     choices: [begun, planned, admitted, noted, homeward, came_back, renewed, ended, aborting, aborted, read]
@@ -68,9 +68,10 @@ options:
     default: ''
   stage:
     description:
-      - With O(state=noted) how far the host is. V(waiting) is for one that an abort has given back.
+      - With O(state=noted) how far the host is. V(waiting) is for one with which nothing was done, V(given back)
+        for one that an abort has given back.
     type: str
-    choices: [waiting, empty, at work, rebooting, checking, restoring, done, failed]
+    choices: [waiting, empty, at work, rebooting, checking, restoring, done, failed, given back]
   why:
     description: With O(stage=failed) the reason. With O(state=came_back) why O(vm) is still to go back.
     type: str

@@ -79,6 +79,12 @@ options:
         are taken. One that does not fit is refused. With O(state=planned) its order and times stay.
     type: str
     default: ''
+  restored:
+    description:
+      - With O(stage=given back) what the restore of O(roll_host) returned. The report has from it how far the drain came
+        that was cut off.
+    type: dict
+    default: {}
 extends_documentation_fragment:
   - virtops.maintenance._roll
   - virtops.maintenance._roll.run

@@ -15,6 +15,8 @@ from xml.etree import ElementTree as ET
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GOOD = frozenset({"moved", "cold_moved", "stopped", "saved", "off", "restored", "skipped", "gone"})
 
+_SKIPPED = {"waiting": "it was not begun", "given back": "it was given back before its work was done"}
+
 
 def junit(doc: Mapping[str, Any]) -> str:
     """`doc`: report.json."""
@@ -37,8 +39,8 @@ def _host_case(suite: ET.Element, host: Mapping[str, Any]) -> str:
     case = ET.SubElement(suite, "testcase", classname="host", name=_text(host["name"]), time=str(host["seconds"] or 0))
     if host["stage"] == "done" and not host["message"]:
         return ""
-    if host["stage"] == "waiting":
-        ET.SubElement(case, "skipped", message=_text(host["message"] or "it was not begun"))
+    if host["stage"] in _SKIPPED and not host["failed_in"]:
+        ET.SubElement(case, "skipped", message=_text(host["message"] or _SKIPPED[host["stage"]]))
         return "skipped"
     where = f" ({host['failed_in']})" if host["failed_in"] else ""
     message = host["message"] or "it was not brought to its end"

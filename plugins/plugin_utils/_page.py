@@ -46,7 +46,8 @@ def page(doc: Doc) -> str:
     environment.filters["plain"] = lambda text: plain(str(text))
     environment.filters["slug"] = lambda text: str(text).replace(" ", "-")
     span = _Span(doc)
-    hosts = [{**host, **_drawn(host, span)} for host in doc["hosts"]]
+    state = doc["roll"]["state"]
+    hosts = [{**host, **_drawn(host, span), "is": table.shown(host["stage"], state)} for host in doc["hosts"]]
     return environment.from_string(TEMPLATE).render(
         doc=doc,
         roll=doc["roll"],
@@ -110,7 +111,7 @@ def _drawn(host: Doc, span: _Span) -> dict[str, Any]:
     for number, one in enumerate(stages):
         begin = _moment(one["since"])
         after = _moment(stages[number + 1]["since"]) if number + 1 < len(stages) else span.end
-        if begin is None or after is None or one["stage"] == "done":
+        if begin is None or after is None or one["stage"] in ("done", "given back"):
             continue
         took = (after - begin).total_seconds()
         bars.append({"stage": one["stage"], **_place(span, begin, after), "took": table.long(took)})
@@ -136,7 +137,7 @@ def _attention(hosts: Sequence[Doc]) -> list[dict[str, Any]]:
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for host in hosts:
         not_back = host["stage"] == "done" and host["message"]
-        if host["stage"] == "failed" or not_back:
+        if host["stage"] == "failed" or host["failed_in"] or not_back:
             code = f"failed ({host['failed_in']})" if host["failed_in"] else "not back" if not_back else "failed"
             found[("host", host["name"])] = {
                 "who": [host["name"]],

@@ -117,9 +117,9 @@ At most {{ roll.max_unavailable }} out at once
 {% for host in hosts %}
 <div class="row">
 <div class="name"><b>{{ host.name | plain }}</b>
-<span class="soft">{{ host.stage }}{% if host.seconds is not none %}, {{ host.seconds | long }}{% endif %}</span></div>
+<span class="soft">{{ host.is }}{% if host.seconds is not none %}, {{ host.seconds | long }}{% endif %}</span></div>
 <svg height="{{ bar + 3 + lane * host.lanes }}" role="img"
- aria-label="{{ host.name | plain }}: {{ host.stage }}\
+ aria-label="{{ host.name | plain }}: {{ host.is }}\
 {% for one in host.bars %}, {{ one.stage }} {{ one.took }}{% endfor %}">
 <rect class="track" x="0" y="0" width="100%" height="{{ bar }}" rx="3"/>
 {% for one in host.bars %}
@@ -155,7 +155,7 @@ At most {{ roll.max_unavailable }} out at once
 {% for host in hosts %}
 <details class="card"{% if few or host.stage == "failed" %} open{% endif %}>
 <summary><b>{{ host.name | plain }}</b>
-<span class="badge {{ host.stage if host.stage in ('done', 'failed') else 'plain' }}">{{ host.stage }}</span>
+<span class="badge {{ host.stage if host.stage in ('done', 'failed') else 'plain' }}">{{ host.is }}</span>
 <span class="soft">{% set number = host.tally.vms or 0 %}\
 {{ "" if host.stage == "waiting" else number ~ (" VM" if number == 1 else " VMs") }}\
 {{ ": " if host.tally.vms }}{{ host.tally | counted }}\
@@ -167,7 +167,7 @@ At most {{ roll.max_unavailable }} out at once
 <p class="soft">Certificate of run {{ host.certificate.run_id | plain }}: read empty twice, all VMs accounted for: \
 {{ host.vms | length }}.</p>
 {% elif host.stage not in ("waiting", "draining") %}
-<p class="soft">No certificate is in this report.</p>
+<p class="soft">No certificate: its drain did not come to its end, or had no report.</p>
 {% endif %}
 {% if host.vms %}
 <ul class="vms">
@@ -190,7 +190,7 @@ At most {{ roll.max_unavailable }} out at once
 {% endfor %}
 </ul>
 {% else %}
-<p class="soft">{{ "It was not begun." if host.stage == "waiting" else "No VMs." }}</p>
+<p class="soft">{{ "It was not begun." if host.is == "not begun" else "It waits for its turn." if host.stage == "waiting" else "No VMs." }}</p>
 {% endif %}
 </details>
 {% endfor %}

@@ -47,7 +47,7 @@ def out_in_record(obj: dict[str, Any]) -> list[str] | None:
     stages = _stages(obj)
     if stages is None:
         return None
-    return [name for name, stage in stages.items() if stage not in ("waiting", "done")]
+    return [name for name, stage in stages.items() if stage not in ("waiting", "done", "given back")]
 
 
 def _stages(obj: dict[str, Any]) -> dict[str, str] | None:

@@ -42,13 +42,13 @@ def runs(sim, count: int) -> bool:
 
 @pytest.mark.full
 def test_an_abort_says_what_became_of_each_vm(sim, plays, tmp_path: Path) -> None:
-    """Beside the living roll, which says once that it was aborted; and in the middle of a slice."""
+    """Beside the living roll, which says once that it was aborted; in the middle of a slice. Its report has them."""
     sim.add_vm("moves", "n1", migrate_seconds="3000")
     sim.add_vm("late", "n1", migrate_seconds="300", abort="fail")
-    said = tmp_path / "roll.txt"
-    with said.open("w", encoding="utf-8") as file, roll(plays, stdout=file) as process:
+    said, folder = tmp_path / "roll.txt", {"maintenance_report": str(tmp_path / "report")}
+    with said.open("w", encoding="utf-8") as file, roll(plays, stdout=file, **folder) as process:
         sim.until(lambda: runs(sim, 2))
-        done = plays.own("abort")
+        done = plays.own("abort", **folder)
         assert process.wait() == 2
     text = said.read_text(encoding="utf-8")
     assert text.count('"error": "RollTakenOver"') == text.count("failed=1") == 1, text
@@ -59,6 +59,11 @@ def test_an_abort_says_what_became_of_each_vm(sim, plays, tmp_path: Path) -> Non
     assert there != "n1"
     assert f"  default/late: it stays on {there}, the abort came too late\n" in done.stdout
     assert sim.node_of("moves") == "n1" and clean(sim)
+    doc = json.loads((tmp_path / "report" / "report.json").read_text(encoding="utf-8"))
+    n1 = next(host for host in doc["hosts"] if host["name"] == "n1")
+    assert n1["stage"] == "given back" and n1["ended"], n1
+    assert {vm["name"]: vm["verdict"] for vm in n1["vms"]} == {"default/late": "moved", "default/moves": "restored"}
+    assert (n1["tally"]["moved"], n1["tally"]["kept"]) == (1, 1) and "not begun" not in str(n1)
     assert not any(node["spec"].get("unschedulable") for node in sim.all(NODES))
 
 

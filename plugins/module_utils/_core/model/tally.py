@@ -33,6 +33,16 @@ def tally(vms: Iterable[Mapping[str, Any]]) -> Tally:
     return {"vms": len(rows), **found, **({"outage_ms": max(outages)} if outages else {})}
 
 
+def undone(restored: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a restore, with what the drain before it had made of each VM. `restored`: its result."""
+    started = {one["name"] for one in restored.get("outcomes") or () if one["outcome"] == "started"}
+    rows = [dict(row) for row in restored.get("vms") or ()]
+    for row in rows:
+        if row["name"] in started and row["verdict"] == Ending.RESTORED.value:
+            row["verdict"] = Ending.STOPPED.value
+    return rows
+
+
 def together(tallies: Iterable[Mapping[str, int]]) -> Tally:
     """Of several hosts."""
     known = list(tallies)
@@ -54,4 +64,4 @@ def words(counted: Mapping[str, int]) -> str:
     return ", ".join(f"{counted[name]} {names[name]}" for name in COUNTED if counted.get(name))
 
 
-__all__ = ["COUNTED", "Tally", "renewed", "tally", "together", "words"]
+__all__ = ["COUNTED", "Tally", "renewed", "tally", "together", "undone", "words"]

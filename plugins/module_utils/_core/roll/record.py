@@ -36,10 +36,11 @@ class Stage(str, Enum):
     RESTORING = "restoring"
     DONE = "done"
     FAILED = "failed"
+    GIVEN_BACK = "given back"
 
 
-# Not out of service for the roll: not begun, or back.
-AT_REST = frozenset({Stage.WAITING, Stage.DONE})
+# Not out of service for the roll: not begun, or back, also by an abort.
+AT_REST = frozenset({Stage.WAITING, Stage.DONE, Stage.GIVEN_BACK})
 
 
 class State(str, Enum):

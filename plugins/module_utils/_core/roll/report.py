@@ -14,7 +14,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..model.tally import tally, together
+from ..model.tally import tally, together, undone
 from . import table
 from .record import Stage, State
 
@@ -54,7 +54,7 @@ def _host(old: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> Doc:
     last = stages[-1] if stages else {}
     if entry["stage"] != Stage.WAITING.value and (last.get("stage"), last.get("since")) != (entry["stage"], since):
         stages.append({"stage": entry["stage"], "since": since})
-    ended = since if entry["stage"] in (Stage.DONE.value, Stage.FAILED.value) else ""
+    ended = since if Stage(entry["stage"]) in table.ENDED else ""
     message = entry.get("message", "")
     return {
         **host,
@@ -89,13 +89,18 @@ def with_drain(doc: Doc, name: str, result: Mapping[str, Any], foreseen: Sequenc
 
 
 def with_restore(doc: Doc, name: str, result: Mapping[str, Any], now: str) -> Doc:
-    """`result`: of the restore of this host: what became of each of its VMs there."""
+    """`result`: of the restore of this host: what became of each of its VMs there. What an abort gives back says there
+    too how far its drain came, which was cut off and told nothing itself."""
     new = copy.deepcopy(doc)
     host = _of(new, name)
     if host is None:
         return doc
     outcomes = {row["name"]: row for row in result.get("outcomes") or ()}
     outages = {row["name"]: row.get("outage_ms") for row in result.get("vms") or ()}
+    known = {vm["name"]: vm for vm in host["vms"] if vm["verdict"] != "pending"}
+    if host["stage"] == Stage.GIVEN_BACK.value:
+        rows = {row["name"]: _vm(row, None) for row in undone(result)}
+        host["vms"] = list({**rows, **known}.values())
     for vm in host["vms"]:
         if vm["name"] in outcomes:
             vm["after"] = outcomes[vm["name"]]["message"]

@@ -156,6 +156,8 @@ def _resumed(old: Roll, ask: Ask, now: str, fleet: Fleet) -> Roll:
     # The same command goes on: it has paused there already.
     roll.pause_after = "" if at is not None and at.stage is Stage.DONE else ask.pause_after
     for entry in roll.hosts.values():
+        if entry.stage is Stage.GIVEN_BACK:
+            entry.stage, entry.begun, entry.emptied = Stage.WAITING, "", ""
         if entry.stage is Stage.FAILED:
             entry.stage, entry.since = entry.failed_in or Stage.DRAINING, now
         entry.failed_in, entry.message = None, ""

@@ -59,7 +59,10 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
         entry.emptied = now
     if stage is Stage.DONE and host == new.pause_after:
         new.paused = words.pauses_after(host)
-    entry.message, entry.boot_id = message, boot_id or entry.boot_id
+    if stage is Stage.WAITING:
+        entry.begun = ""
+    kept = entry.message if stage is Stage.GIVEN_BACK else ""  # why it had failed
+    entry.message, entry.boot_id = message or kept, boot_id or entry.boot_id
     if new.state is State.ABORTING:
         return new
     under_way = [e for e in new.hosts.values() if e.is_out and e.stage is not Stage.FAILED]

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..model.columns import columns
 from ..model.record import Intent
+from ..model.tally import tally, undone
 from ..reasons.reason import advised
 from . import figures, rules, words
 from .record import AT_REST, OVER, Fleet, HostEntry, Roll, Stage, State
@@ -55,7 +56,7 @@ def _plain_row(name: str, stage: str, since: str, out: bool, message: str) -> Ro
 
 def _row(entry: HostEntry, roll: Roll, fleet: Fleet, now: str) -> Row:
     by_others = "" if entry.is_out else fleet.out.get(entry.name, "")
-    if entry.stage is Stage.WAITING and roll.state in OVER:  # its turn never comes
+    if entry.stage in (Stage.WAITING, Stage.GIVEN_BACK) and roll.state in OVER:  # its turn never comes
         return _plain_row(entry.name, "", "", bool(by_others), by_others)
     if entry.stage is Stage.FAILED:
         message = words.has_failed(entry).partition(" ")[2]
@@ -263,8 +264,19 @@ def aborted(
         vms += [{"host": name, **vm} for vm in outcomes]
         lines += [f"  {', '.join(names)}: {text}" for text, names in _by_message(outcomes).items()]
     given_back = [name for name in out if restores.get(name, {}).get("phase") == "Active"]
-    stats = figures.of_roll(roll, given_back=given_back)
+    stats = figures.of_roll(_with_tallies(roll, restores), given_back=given_back)
     return {"roll": roll, "hosts": hosts, "vms": vms, "lines": lines, "stats": stats}
+
+
+def _with_tallies(
+    roll: Mapping[str, Any] | None, restores: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any] | None:
+    """With what the drains did that the abort cut off, as their restores have it."""
+    if roll is None:
+        return None
+    found = {name: tally(undone(restored)) for name, restored in restores.items() if restored.get("vms")}
+    hosts = [{**host, "tally": found.get(host["name"], host.get("tally") or {})} for host in roll["hosts"]]
+    return {**roll, "hosts": hosts}
 
 
 def _by_message(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -13,10 +13,12 @@ from typing import Any
 from ..decision.strategy import Way
 from ..model.columns import columns
 from ..model.tally import COUNTED, together
-from .record import HostEntry, Roll, Stage
+from .record import HostEntry, Roll, Stage, State
 
 _HEAD = ("host", "is", "VMs", *(name.partition("_")[0] for name in COUNTED), "outage")  # the longest
 _HEAD += ("drained in", "by plan", "time")
+# Stages that no other follows: `since` is when the host was through.
+ENDED = (Stage.DONE, Stage.FAILED, Stage.GIVEN_BACK)
 
 
 def in_order(hosts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -36,11 +38,26 @@ def moved(vms: Iterable[Mapping[str, Any]], by_name: bool) -> dict[str, str]:
 def lines(roll: Roll) -> list[str]:
     """A table. A host that was not begun has no numbers but the plan's."""
     hosts = [roll.hosts[entry["name"]] for entry in in_order([vars(entry) for entry in roll.hosts.values()])]
-    rows = [(e.name, e.stage.value, *_numbers([e]), *_against_plan(roll, [e]), _time(e.begun, _end(e))) for e in hosts]
+    rows = [
+        (
+            e.name,
+            shown(e.stage.value, roll.state.value),
+            *_numbers([e]),
+            *_against_plan(roll, [e]),
+            _time(e.begun, _end(e)),
+        )
+        for e in hosts
+    ]
     done = f"{len(roll.in_stage(Stage.DONE))} of {len(hosts)} done"
     end = max((entry.since for entry in hosts), default="")
     whole = (f"roll {roll.id}", done, *_numbers(hosts), *_against_plan(roll, hosts), _time(roll.begun, end))
     return [*columns([_HEAD, *rows, whole]), *_back(hosts)]
+
+
+def shown(stage: str, state: str) -> str:
+    """For people: nothing waits for its turn in a roll (`state`) that does not go on."""
+    waits_no_more = stage == Stage.WAITING.value and state != State.RUNNING.value
+    return "not begun" if waits_no_more else stage
 
 
 def _back(entries: Sequence[HostEntry]) -> list[str]:
@@ -71,7 +88,7 @@ def outage(ms: int | None) -> str:
 
 
 def _end(entry: HostEntry) -> str:
-    return entry.since if entry.stage in (Stage.DONE, Stage.FAILED) else ""
+    return entry.since if entry.stage in ENDED else ""
 
 
 def seconds(begun: str, ended: str) -> int | None:

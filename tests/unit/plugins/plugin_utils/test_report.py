@@ -16,7 +16,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import report
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import tally, undone
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import report, status
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._junit import junit
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._page import page
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import Report
@@ -88,6 +89,27 @@ def test_a_vm_that_is_not_back_is_a_failure_of_its_host() -> None:
     assert doc["outcome"] == "failed"
     assert junit(doc).count("<failure") == 1 and why in junit(doc)
     assert "not back</span>" in page(doc) and "not moved back to host-a: NoTarget" in page(doc)
+
+
+def test_a_host_that_an_abort_gave_back_has_what_its_drain_had_done_by_then() -> None:
+    """Its drain was cut off and told nothing; that it was not begun is said of the other one alone."""
+    begun = entry("host-a", "draining", 5, begun=at(5))
+    doc = report.with_roll(report.empty(), roll("running", begun, entry("host-b", "waiting", 0)), at(9))
+    vms = [moved("web-1", 6, 9), moved("off", 6, 0, verdict="restored", outage_ms=4000), blocked("gpu")]
+    outcomes = [{"name": "off", "at": "host-a", "outcome": "started", "message": "it was started again on host-a"}]
+    restored = {"phase": "Active", "vms": vms, "outcomes": outcomes}
+    given_back = entry("host-a", "given back", 65, begun=at(5), tally=tally(undone(restored)))
+    ended = roll("aborted", given_back, entry("host-b", "waiting", 0))
+    doc = report.with_restore(report.with_roll(doc, ended, at(66)), "host-a", restored, at(66))
+    totals = {key: doc["totals"][key] for key in ("vms", "moved", "stopped", "kept", "outage_ms", "seconds")}
+    assert totals == {"vms": 3, "moved": 1, "stopped": 1, "kept": 1, "outage_ms": 4000, "seconds": 65}
+    assert [vm["verdict"] for vm in doc["hosts"][0]["vms"]] == ["moved", "stopped", "blocked"]
+    text, cases = page(doc), junit(doc)
+    assert text.count("It was not begun.") == 1 and text.count(">waiting<") == 0
+    assert text.count(">given back</span>") == 1 == cases.count("given back before its work was done")
+    assert cases.count("it was not begun") == 1
+    told = status.aborted(roll("aborting", begun), ["host-a"], {"host-a": restored})["stats"]["tally"]
+    assert told == doc["hosts"][0]["tally"]
 
 
 def test_what_moved_from_a_host_that_was_installed_anew_in_its_work_stays_in_the_report() -> None:

@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner, record, rules, run, stages
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import (
+    owner,
+    record,
+    rules,
+    run,
+    stages,
+    table,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused, RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Ask
@@ -250,8 +257,8 @@ def test_the_table_says_what_the_roll_did(store: Store, time: Time) -> None:
     assert [" ".join(line.split()) for line in found["lines"]] == [
         "host is VMs moved cold stopped off kept outage drained in by plan time",
         "a done 5 3 1 1 0 0 21 s 4 s 3 s 16 s",
-        "b waiting - - - - - - - - 1 min 1 s -",
-        "c waiting - - - - - - - - - -",
+        "b not begun - - - - - - - - 1 min 1 s -",
+        "c not begun - - - - - - - - - -",
         "roll mi 1 of 3 done 5 3 1 1 0 0 21 s 4 s 1 min 4 s 16 s",
     ]
 
@@ -315,7 +322,10 @@ def test_an_abort_ends_a_roll_that_lives_and_what_is_out_is_given_back(store: St
     assert run.aborted(store, "abort", time.clock())["answer"] == "closed"
     with pytest.raises(RollRefused, match="Run the playbook abort again"):
         begin(store, time, "next")
-    run.note(store, "a", "abort", Stage.WAITING, time.clock())
+    run.note(store, "a", "abort", Stage.GIVEN_BACK, time.clock(), tally={"vms": 1, "moved": 1})
+    given_back = store.roll.hosts["a"]
+    assert (given_back.is_out, bool(given_back.begun), given_back.tally["moved"]) == (False, True, 1)
+    assert [line.split()[1] for line in table.lines(store.roll)[1:3]] == ["given", "not"]
     assert run.aborted(store, "abort", time.clock())["answer"] == "done"
     assert run.abort(store, "again", "", time.clock())["order"] == []
     begin(store, time, "next")
