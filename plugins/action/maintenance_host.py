@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -108,7 +109,7 @@ class ActionModule(ActionBase):
             shared_loader_obj=self._shared_loader_obj,
         )
         if act.turn is not None and kind in _LONG:
-            action.position = in_roll(act.turn)
+            action.position = functools.partial(in_roll, act.turn)  # until when it takes passes meanwhile
         try:
             found = dict(action.run(task_vars=self._vars))
             silent = Unanswered(self._display.warning)  # what runs in slices asks again by itself

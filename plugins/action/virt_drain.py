@@ -21,7 +21,7 @@ class ActionModule(ActionBase):
     """Calls virt_drain slice by slice and shows what changed. Decides nothing."""
 
     _supports_check_mode = True
-    position = ""  # of the host in its roll; set by who runs this action in a roll
+    position = None  # says where the host is in its roll; set by who runs this action in a roll
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)

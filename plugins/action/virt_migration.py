@@ -21,7 +21,7 @@ class ActionModule(ActionBase):
     """Calls virt_migration slice by slice and shows what changed. Decides nothing."""
 
     _supports_check_mode = True
-    position = ""  # of the VM among those that a roll moves back; set by who runs this action in a roll
+    position = None  # says which VM of those it is that a roll moves back; set by who runs this action in a roll
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)

@@ -371,9 +371,14 @@ planned:
       description: The target, empty where the scheduler chooses it.
       type: str
 predicted_duration:
-  description: Seconds that the drain would take by O(speeds), without what waits for an owner.
+  description: Seconds that the drain would take by O(speeds), without RV(predicted_without).
   returned: in check mode, with O(state=drained)
   type: float
+predicted_without:
+  description: Names of VMs of which nobody knows how long they take, such as those that their owners move.
+  returned: in check mode, with O(state=drained)
+  type: list
+  elements: str
 would_stay:
   description: Names of the VMs because of which the node would not be drained.
   returned: in check mode, with O(state=drained)

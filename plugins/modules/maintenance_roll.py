@@ -81,8 +81,8 @@ options:
     default: ''
   restored:
     description:
-      - With O(stage=given back) what the restore of O(roll_host) returned. The report has from it how far the drain came
-        that was cut off.
+      - With O(stage=given back) what the restore of O(roll_host) returned. The report has from it how far the drain
+        came that was cut off.
     type: dict
     default: {}
 extends_documentation_fragment:

@@ -91,7 +91,8 @@ At most {{ roll.max_unavailable }} out at once
 
 <div class="tiles">
 <div class="tile"><b>{{ totals.done }}/{{ totals.hosts }}</b><span>hosts done</span></div>
-<div class="tile"><b>{{ totals.vms }}</b><span>VMs{{ ": " if totals.vms }}{{ totals | counted }}</span></div>
+<div class="tile"><b>{{ totals.vms }}</b><span>VMs, on each host that they left\
+{{ ": " if totals.vms }}{{ totals | counted }}</span></div>
 <div class="tile"><b>{{ totals.outage_ms | default(none) | outage }}</b>\
 <span>longest outage of a guest</span></div>
 <div class="tile"><b>{{ totals.retries }}</b><span>retries</span></div>
@@ -190,7 +191,8 @@ At most {{ roll.max_unavailable }} out at once
 {% endfor %}
 </ul>
 {% else %}
-<p class="soft">{{ "It was not begun." if host.is == "not begun" else "It waits for its turn." if host.stage == "waiting" else "No VMs." }}</p>
+<p class="soft">{{ "It was not begun." if host.is == "not begun" else "It waits for its turn."\
+ if host.stage == "waiting" else "No VMs." }}</p>
 {% endif %}
 </details>
 {% endfor %}

@@ -26,6 +26,8 @@ _ARRIVED = frozenset({"moved", "cold_moved"})
 _STOPS = frozenset({"shutdown", "save", "cold_migrate"})
 # Verdicts that the wanted state does not have.
 _UNDONE = frozenset({"blocked", "skipped", "lost", "pending"})
+# Of these, with which something is still to be done: not with what the policy keeps here.
+_OPEN = _UNDONE - {"skipped"}
 # Ways on which a drain leaves a VM as it is, if no migration of it was begun.
 _HANDS_OFF = frozenset({"", "block", "skip", "wait", "migrate"})
 # What check mode says of each action; one that is not here is named by its code.
@@ -70,14 +72,14 @@ class Progress:
         show: Callable[[str], None],
         clock: Callable[[], float],
         old_news: Iterable[str] = (),
-        position: str = "",
+        position: Callable[[], str] | None = None,
         planned: Mapping[str, str] | None = None,
     ) -> None:
         """`old_news`: verdicts that are not worth a line when a VM is first seen with them.
-        `position`: of the host in its roll, "2/7, ready 21:03"; empty: it is of none.
+        `position`: says where the host is in its roll now, "2/7, ready 21:03"; None: it is of none.
         `planned`: where the plan of the roll wanted VMs (UUID -> host)."""
         self._planned = planned or {}
-        self._roll = f" | roll {position}" if position else ""
+        self._position = position
         self._old_news = frozenset(old_news)
         self._show = show
         self._clock = clock
@@ -104,12 +106,13 @@ class Progress:
                 if (known or not quiet) and not _untouched(vm):
                     news.append({**vm, "planned": self._planned.get(vm["uuid"], "")})
         where = f"{result['node']} {_how_far(result)}"
-        lines = [f"{where}  {line}{self._roll}" for line in _lines(news)]
+        roll = f" | roll {self._position()}" if self._position else ""
+        lines = [f"{where}  {line}{roll}" for line in _lines(news)]
         if self._phase != result["phase"]:
             self._phase, self._since = str(result["phase"]), self._clock()
         if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
             long = self._clock() - self._since >= SAYS_WHY_AFTER
-            lines.append(f"{where}  {heartbeat(result, long)}{self._roll}")
+            lines.append(f"{where}  {heartbeat(result, long)}{roll}")
         for line in lines:
             self._show(stamped(plain(line)))
         if lines:
@@ -119,7 +122,7 @@ class Progress:
 def _how_far(result: Mapping[str, Any]) -> str:
     """VMs of the host with which all is done, of all: 14/22; "-" while it waits to begin, and nothing was read."""
     vms = result.get("vms", [])
-    counted = f"{sum(vm['verdict'] not in _UNDONE for vm in vms)}/{len(vms)}"
+    counted = f"{sum(vm['verdict'] not in _OPEN for vm in vms)}/{len(vms)}"
     return counted if vms or not result.get("waits_for") else "-"
 
 
@@ -187,10 +190,14 @@ def heartbeat(result: Mapping[str, Any], long: bool = False) -> str:
     if result.get("waits_for"):  # nothing was read yet
         return f"{result['phase']}  {result['waits_for']}"
     counts = result.get("counts", {})
-    left = counts.get("pending", 0)
+    left = sum(counts.get(verdict, 0) for verdict in _OPEN)
+    of_them = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("blocked", "lost") if counts.get(verdict))
     text = str(result["phase"])
     if left:
-        text += f"  {left} of {counts['total']} VMs left"
+        text += f"  {left} of {counts['total']} VMs left{of_them and f' ({of_them})'}"
+    elif counts.get("skipped"):
+        one = counts["skipped"] == 1
+        text += "  1 VM stays by policy" if one else f"  {counts['skipped']} VMs stay by policy"
     elif result["phase"] in _EMPTYING:
         text += "  no VMs left"
     moving = [vm for vm in result.get("vms", []) if _measured(vm)]
@@ -260,12 +267,7 @@ def duration(result: Mapping[str, Any]) -> str:
     if seconds is None:
         return ""
     acted_on = {act["vm"] for act in result.get("planned", []) if act["vm"]}
-    stuck = set(result.get("would_stay") or ())
-    stuck |= {
-        vm["name"]
-        for vm in result.get("vms", [])
-        if vm["verdict"] == "pending" and vm["reason"] and vm["name"] not in acted_on
-    }
+    stuck = {*(result.get("would_stay") or ()), *(result.get("predicted_without") or ())}
     if not stuck:
         return f"{result['node']}  about {seconds:.0f} s in total"
     names = ", ".join(sorted(stuck))

@@ -27,11 +27,11 @@ PAUSES = (1.0, 5.0, 15.0, 30.0, 60.0)
 
 
 def run_slices(
-    call: Call, args: Mapping[str, Any], good: Mapping[str, str], check: bool, position: str = ""
+    call: Call, args: Mapping[str, Any], good: Mapping[str, str], check: bool, position: Callable[[], str] | None = None
 ) -> dict[str, Any]:
     """Call the module until it is final or needs an answer.
 
-    `good`: wanted state -> the phase that reaches it. `position`: of the host in its roll.
+    `good`: wanted state -> the phase that reaches it. `position`: says where the host is in its roll; None: in none.
 
     Decides nothing: the phase comes from the module; another phase than the wanted one fails.
     Raises AnsibleActionFail when ansible-playbook is no longer there to take the result: each call asks, and the module

@@ -109,4 +109,6 @@ def add_times(rows: Sequence[dict[str, Any]], found: Mapping[str, PlannedMove], 
         row["predicted_duration"] = round(move.duration or 0.0, 1) if move and known else None
         row["predicted_pause_ms"] = move.pause_ms if move else None
     blocked = [row["name"] for row in rows if row["verdict"] in ("blocked", "skipped", "lost")]
-    return {"predicted_duration": round(seconds, 1), "would_stay": blocked}
+    # As long as its owner takes, say.
+    unknown = [row["name"] for row in rows if row["verdict"] == "pending" and row["predicted_duration"] is None]
+    return {"predicted_duration": round(seconds, 1), "would_stay": blocked, "predicted_without": unknown}

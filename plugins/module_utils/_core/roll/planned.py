@@ -115,7 +115,8 @@ def header(roll_id: str, hosts: Sequence[str], plan: Mapping[str, Any] | None) -
     """One line: what is going to happen."""
     parts = [f"roll {roll_id}: {len(hosts)} host{'' if len(hosts) == 1 else 's'}"]
     if plan is not None and plan["refusal"] is None:
-        vms = plan["vms_moved"] + plan["stops"]
+        # What its owner moves is no move of the plan.
+        vms = plan["vms_moved"] + plan["stops"] + len({move["vm"] for move in plan["fits_if"]})
         parts.append(f"{vms} VM{'' if vms == 1 else 's'}")
         if plan["moves"]:
             parts.append(f"by plan {table.long(plan['duration'])} of transfers")

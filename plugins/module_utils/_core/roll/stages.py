@@ -53,16 +53,14 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
         entry.failed_in = entry.stage
     if entry.stage is not stage:
         entry.stage, entry.since = stage, now
-    if entry.is_out and not entry.begun:
-        entry.begun = now
+    entry.begun = "" if stage is Stage.WAITING else entry.begun or (now if entry.is_out else "")
     if stage is Stage.EMPTY and not entry.emptied:
         entry.emptied = now
     if stage is Stage.DONE and host == new.pause_after:
         new.paused = words.pauses_after(host)
-    if stage is Stage.WAITING:
-        entry.begun = ""
-    kept = entry.message if stage is Stage.GIVEN_BACK else ""  # why it had failed
-    entry.message, entry.boot_id = message or kept, boot_id or entry.boot_id
+    if stage is not Stage.GIVEN_BACK:  # it keeps why it had failed
+        entry.message = message
+    entry.boot_id = boot_id or entry.boot_id
     if new.state is State.ABORTING:
         return new
     under_way = [e for e in new.hosts.values() if e.is_out and e.stage is not Stage.FAILED]

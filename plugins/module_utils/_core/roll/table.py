@@ -38,20 +38,19 @@ def moved(vms: Iterable[Mapping[str, Any]], by_name: bool) -> dict[str, str]:
 def lines(roll: Roll) -> list[str]:
     """A table. A host that was not begun has no numbers but the plan's."""
     hosts = [roll.hosts[entry["name"]] for entry in in_order([vars(entry) for entry in roll.hosts.values()])]
-    rows = [
-        (
-            e.name,
-            shown(e.stage.value, roll.state.value),
-            *_numbers([e]),
-            *_against_plan(roll, [e]),
-            _time(e.begun, _end(e)),
-        )
-        for e in hosts
-    ]
+    state = roll.state.value
+    head = {e.name: (e.name, shown(e.stage.value, state)) for e in hosts}
+    rows = [(*head[e.name], *_numbers([e]), *_against_plan(roll, [e]), _time(e.begun, _end(e))) for e in hosts]
     done = f"{len(roll.in_stage(Stage.DONE))} of {len(hosts)} done"
     end = max((entry.since for entry in hosts), default="")
     whole = (f"roll {roll.id}", done, *_numbers(hosts), *_against_plan(roll, hosts), _time(roll.begun, end))
-    return [*columns([_HEAD, *rows, whole]), *_back(hosts)]
+    return [*columns([_HEAD, *rows, whole]), *_counted(hosts), *_back(hosts)]
+
+
+def _counted(entries: Sequence[HostEntry]) -> list[str]:
+    """Where that can be: which VMs they were is not in the record."""
+    movers = [e for e in entries if e.tally.get("moved") or e.tally.get("cold_moved")]
+    return ["A VM that was moved from two of these hosts counts on both."] if len(movers) > 1 else []
 
 
 def shown(stage: str, state: str) -> str:

@@ -78,7 +78,7 @@ def test_a_running_migration_in_one_line() -> None:
 )
 def test_a_vm_that_went_elsewhere_than_the_plan_had_it_says_so(planned: dict[str, str], said_of_it: str) -> None:
     lines: list[str] = []
-    progress = Progress(lines.append, lambda: 0.0, position="1/2", planned=planned)
+    progress = Progress(lines.append, lambda: 0.0, position=lambda: "1/2", planned=planned)
     progress.update(result(vm()))
     progress.update(result(vm(verdict="moved", phase="Succeeded", target="host-b", duration=4.1, outage_ms=9)))
     assert said(lines) == [f"host-a 1/1  web-3 -> host-b moved 4.1 s, pause 9 ms{said_of_it} | roll 1/2"]
@@ -111,11 +111,16 @@ def test_a_migration_of_one_vm_says_how_far_it_is() -> None:
 
 def test_the_line_of_a_roll_says_host_vm_and_roll() -> None:
     lines: list[str] = []
-    progress = Progress(lines.append, lambda: 0.0, position="2/7")
+    said_of_the_roll = iter(["2/7, ready 21:03", "2/7, was to be ready 21:03"])  # it is asked at each line
+    progress = Progress(lines.append, lambda: 0.0, position=lambda: next(said_of_the_roll))
     done = vm(verdict="moved", phase="Succeeded", target="host-c", duration=4.1, outage_ms=133)
     progress.update(result(done, vm(uuid="u2", name="web-4")))
     assert re.match(r"\d\d:\d\d:\d\d host-a ", lines[0])
-    assert said(lines) == ["host-a 1/2  web-3 -> host-c moved 4.1 s, pause 133 ms | roll 2/7"]
+    progress.update(result(done, vm(uuid="u2", name="web-4", verdict="blocked")))
+    assert said(lines) == [
+        "host-a 1/2  web-3 -> host-c moved 4.1 s, pause 133 ms | roll 2/7, ready 21:03",
+        "host-a 1/2  web-4 blocked | roll 2/7, was to be ready 21:03",
+    ]
 
 
 def test_a_vm_that_is_stopped_and_started_elsewhere_is_told_as_that() -> None:
@@ -219,6 +224,20 @@ def test_every_action_has_words_in_check_mode() -> None:
     assert not [line for line in lines if "_" in line]
 
 
+def test_what_is_left_is_what_the_count_lacks_and_what_the_policy_keeps_is_not_left() -> None:
+    kinds = ("moved", "pending", "blocked", "skipped", "off")
+    vms = [vm(uuid=verdict, name=verdict, verdict=verdict) for verdict in kinds]
+    counts = {**dict.fromkeys(kinds, 1), "total": 5}
+    lines: list[str] = []
+    progress = Progress(lines.append, iter(range(0, 400, 20)).__next__)
+    found = {**result(*vms), "counts": counts}
+    progress.update(found)
+    progress.update(found)
+    assert said(lines)[-1].startswith("host-a 3/5  Draining  2 of 5 VMs left (1 blocked)  ")
+    stay = {"phase": "Draining", "node": "host-a", "counts": {"skipped": 1, "moved": 4, "total": 5}}
+    assert heartbeat(stay) == "Draining  1 VM stays by policy"
+
+
 def test_a_host_without_vms_has_none_left() -> None:
     assert heartbeat({**result(), "phase": "Drained"}) == "Drained  no VMs left"
     arrives = {"reason": "InboundMigration", "message": "web-1 arrives from n1", "remedy": ""}
@@ -277,10 +296,13 @@ def test_what_is_not_measured_is_not_called_nothing() -> None:
 def test_no_duration_is_promised_for_what_waits_for_somebody() -> None:
     waits = vm(reason="WaitingForSlot", message="host-b holds the slots.")
     found = {**result(waits), "planned": [], "predicted_duration": 0.0, "would_stay": []}
+    found["predicted_without"] = ["web-3"]
     assert duration(found) == "host-a  no duration: it depends on web-3"
     more = {**found, "planned": [{"do": "migrate", "vm": "db", "target": "host-b"}]}
     assert duration(more | {"predicted_duration": 8.2}) == ("host-a  about 8 s in total, without web-3")
-    assert duration({**found, "vms": [vm()]}) == "host-a  about 0 s in total"
+    assert duration({**found, "predicted_without": []}) == "host-a  about 0 s in total"
+    marked = {**found, "planned": [{"do": "mark", "vm": "web-3", "target": ""}, *more["planned"]]}  # External
+    assert duration(marked) == "host-a  about 0 s in total, without web-3"
 
 
 def test_one_missing_right_is_told_once_for_all_vms() -> None:

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage, State
 
-FITS: dict[str, Any] = {"refusal": None, "vms_moved": 12, "stops": 2, "moves": 14, "duration": 252.0}
+FITS: dict[str, Any] = {"refusal": None, "vms_moved": 12, "stops": 2, "moves": 14, "fits_if": [], "duration": 252.0}
 FULL: dict[str, Any] = {**FITS, "refusal": {"sentence": "step 2 does not fit"}}
 
 
@@ -53,6 +53,8 @@ def test_a_host_that_cannot_be_rebooted_is_named_with_why() -> None:
 
 def test_one_line_says_what_is_going_to_happen() -> None:
     assert planned.header("7f3a", ["a", "b"], FITS) == "roll 7f3a: 2 hosts, 14 VMs, by plan 4 min 12 s of transfers"
+    owned = {**FITS, "fits_if": [{"vm": "own"}]}
+    assert "2 hosts, 15 VMs" in planned.header("7f3a", ["a", "b"], owned), "its owner moves it: no move of ours"
     assert planned.header("7f3a", ["a"], FULL) == "roll 7f3a: 1 host"
     assert planned.header("7f3a", ["a"], {**FITS, "vms_moved": 0, "stops": 1, "moves": 0}) == "roll 7f3a: 1 host, 1 VM"
     assert planned.header("7f3a", ["a"], None) == "roll 7f3a: 1 host"

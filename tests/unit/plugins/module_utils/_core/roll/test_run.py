@@ -261,6 +261,9 @@ def test_the_table_says_what_the_roll_did(store: Store, time: Time) -> None:
         "c not begun - - - - - - - - - -",
         "roll mi 1 of 3 done 5 3 1 1 0 0 21 s 4 s 1 min 4 s 16 s",
     ]
+    both = store.roll
+    both.hosts["b"].tally = {"vms": 1, "moved": 1}
+    assert table.lines(both)[-1] == "A VM that was moved from two of these hosts counts on both."
 
 
 def test_renewing_leaves_a_record_alone_that_others_write(store: Store, time: Time) -> None:

@@ -13,7 +13,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Observation, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    EvictionStrategy,
+    Observation,
+    State,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Hooks,
     Limits,
@@ -164,6 +168,9 @@ def test_check_mode_names_what_would_stay(made: Fleet) -> None:
     found = unchanged(made, lambda: check_mode.plan(asked))
     assert found["would_stay"] == ["vm3"]
     assert "would_stay" not in check_mode.plan(request(Intent.ACTIVE))
+    policy = replace(asked.policy, default_strategy=EvictionStrategy.EXTERNAL)
+    owned = unchanged(made, lambda: check_mode.plan(replace(asked, policy=policy)))
+    assert owned["predicted_without"] == ["vm1", "vm2"], "how long its owner takes nobody knows"
 
 
 WEB = Rule("web", lambda _document: True, hooks=Hooks("out.yml", "back.yml"))
