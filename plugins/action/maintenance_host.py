@@ -18,7 +18,6 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._host import carry_out
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import in_roll
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import Unanswered
 
 _SPEC: dict[str, Any] = {
     "state": {
@@ -108,13 +107,10 @@ class ActionModule(ActionBase):
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        if act.turn is not None and kind in _LONG:
+        if act.turn is not None and kind != "roll":
             action.position = functools.partial(in_roll, act.turn)  # until when it takes passes meanwhile
         try:
             found = dict(action.run(task_vars=self._vars))
-            silent = Unanswered(self._display.warning)  # what runs in slices asks again by itself
-            while act.turn is not None and kind == "preflight" and silent.again(found):
-                found = dict(action.run(task_vars=self._vars))
         except AnsibleConnectionFailure as exc:
             if act.turn is None:
                 raise

@@ -47,7 +47,7 @@ _TOLD = ("changed", "answer", "ended", "event", "stats")
 _REACH_FOR = {"noted": 60, "came_back": 60}
 # Seconds between two tries to reach a host that may be rebooting.
 _AGAIN = 5.0
-# The first that is asked of the cluster: an address that is wrong is told at once.
+# The first that is asked of the cluster
 _FIRST = ("begun", "planned", "read")
 
 
@@ -84,15 +84,14 @@ class ActionModule(ActionBase):
             args |= _of_the_controller(args, plan["plan_file"])
             args["groups"] = of_inventory(args.get("max_unavailable_per"), vars_["hostvars"])
 
-        def call(module_args: dict[str, Any], name: str = module) -> dict[str, Any]:
-            return self._execute_module(module_name=name, module_args=module_args, task_vars=task_vars)
+        def once(module_args: dict[str, Any], name: str = module) -> dict[str, Any]:
+            return dict(self._execute_module(module_name=name, module_args=module_args, task_vars=task_vars))
 
+        call = Unanswered(Display().display).patient(once, args.get("state") in _FIRST)
         if restored:
             args["tally"] = tally(undone(restored))
         if args.get("state") == "planned":
             args |= self._plan(plan, args, call, vars_)
-        if args.get("state") not in _FIRST:
-            call = Unanswered(Display().warning).patient(call)
         name = waits() if args.get("state") == "admitted" else ""
         try:
             result = self._until_final(call, args, until, must_answer)
@@ -105,7 +104,7 @@ class ActionModule(ActionBase):
             self._report.restore(str(args["roll_host"]), restored)
         begins = args.get("state") == "begun" or (args.get("state"), result.get("answer")) == (*("aborting", "go"),)
         if begins and not (result.get("failed") or self._task.check_mode):
-            keep_alive(self._alone(call), args)
+            keep_alive(self._alone(once), args)
         return {**base, **result, **({"targets": self._targets} if args.get("state") == "planned" else {})}
 
     def _plan(self, plan: dict[str, Any], args: Mapping[str, Any], call: Any, variables: Any) -> dict[str, Any]:

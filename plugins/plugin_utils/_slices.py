@@ -47,14 +47,13 @@ def run_slices(
     changed = False
     before: str | None = None
     waiting = False
-    unanswered_calls = Unanswered(display.warning)
+    unanswered_calls = Unanswered(display.display)
     warnings: list[Any] = []  # of all slices, each one once
     while True:
         result = _reach(call, module_args, display)
         if "cursor" in result:
             module_args["cursor"] = result.pop("cursor")
-        # Not at the very first call: an address that is wrong is told at once.
-        if (position or module_args.get("begun")) and unanswered_calls.again(result):
+        if unanswered_calls.again(result, not (position or module_args.get("begun"))):
             continue
         warnings += [text for text in result.get("warnings") or () if text not in warnings]
         if warnings:
@@ -114,6 +113,6 @@ def _reach(call: Call, module_args: dict[str, Any], display: Display) -> dict[st
         except AnsibleAuthenticationFailure:
             raise  # the same password is no better the next time, and may lock the account
         except AnsibleConnectionFailure as exc:
-            display.warning(f"The connection failed; again in {pause:.0f} s: {exc}")
+            display.display(stamped(plain(f"The connection failed; again in {pause:.0f} s: {exc}")))
             time.sleep(pause)
     return call({**module_args, "playbook": playbook()[1]})

@@ -5,7 +5,7 @@
 """An API server that does not answer: it restarts, is upgraded, or the way to it is broken.
 
 It is given as long as a connection to a host. What it was asked for before goes on meanwhile, and its record says how
-far that is.
+far that is. Who asks it for the first time may have a wrong address: that is told sooner.
 """
 
 from __future__ import annotations
@@ -14,52 +14,80 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._lines import plain
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 
-Call = Callable[[dict[str, Any]], dict[str, Any]]
+from ._lines import plain, stamped
+
+Call = Callable[..., dict[str, Any]]
 # Seconds in all, from the first call that was not answered; and between two calls. Each one asks for some seconds.
 LONGEST = 120.0
+FIRST = 30.0
 PAUSE = 5.0
 _SAYS_AGAIN = 15.0
 
 
 class Unanswered:
-    """For one loop of calls. `warn` prints one warning."""
+    """For one loop of calls. `say` prints one line, at once: a warning of Ansible's comes when its task has ended."""
 
     def __init__(
         self,
-        warn: Callable[[str], None],
+        say: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._warn, self._clock, self._sleep = warn, clock, sleep
+        self._say, self._clock, self._sleep = say, clock, sleep
         self._since: float | None = None
         self._said = float("-inf")
 
-    def again(self, result: Mapping[str, Any]) -> bool:
-        """Did the module get no answer, and is it to be called again? Waits before that, and says for what."""
+    def again(self, result: Mapping[str, Any], first: bool = False) -> bool:
+        """Did the module get no answer, and is it to be called again? Waits before that, and says for what.
+
+        `first`: nobody has had an answer before.
+        """
         if result.get("error") != "NoAnswer":
             self._since = None
             return False
         now = self._clock()
         self._since = now if self._since is None else self._since
         waited = now - self._since
-        if waited >= LONGEST:
+        longest = FIRST if first else LONGEST
+        if waited >= longest:
             return False
         if now - self._said >= _SAYS_AGAIN:
             self._said = now
-            for_long = f"since {waited:.0f} s; it is asked again for {LONGEST:.0f} s in all"
-            self._warn(plain(f"The API does not answer {for_long}: {result.get('msg', '')}"))
+            for_long = f"since {waited:.0f} s; it is asked again for {longest:.0f} s in all"
+            self._say(stamped(plain(f"The API does not answer {for_long}: {result.get('msg', '')}")))
         self._sleep(PAUSE)
         return True
 
-    def patient(self, call: Call) -> Call:
+    def patient(self, call: Call, first: bool = False) -> Call:
         """Of a call that may be made as often as one likes."""
 
-        def answered(args: dict[str, Any]) -> dict[str, Any]:
+        def answered(*args: Any) -> dict[str, Any]:
             while True:
-                result = call(args)
-                if not self.again(result):
+                result = call(*args)
+                if not self.again(result, first):
                     return result
 
         return answered
+
+
+class Patient(ActionBase):
+    """Calls a module that reads, again while the API does not answer. Decides nothing."""
+
+    MODULE = ""
+    _supports_check_mode = True
+    position: Callable[[], str] | None = None  # of the host in its roll, which has had answers
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        base = super().run(tmp, task_vars)
+
+        def call(args: dict[str, Any]) -> dict[str, Any]:
+            return dict(self._execute_module(module_name=self.MODULE, module_args=args, task_vars=task_vars))
+
+        return {**base, **Unanswered(Display().display).patient(call, not self.position)(self.options())}
+
+    def options(self) -> dict[str, Any]:
+        """Of the module."""
+        return dict(self._task.args)

@@ -88,6 +88,25 @@ def test_a_playbook_goes_on_through_a_restart(sim, plays, tmp_path) -> None:
 
 
 @pytest.mark.full
+def test_what_only_reads_asks_again(sim, plays, tmp_path) -> None:
+    """And a drain that asks for the first time: they failed after 6 s."""
+    sim.add_vm("a", "n1", migrate_seconds="1")
+    for name in ("preflight", "plan", "status", "drain"):
+        output = tmp_path / name
+        sim.restart(3600)
+        with output.open("wb") as stream:
+            playbook = plays.start(name, stream, maintenance_hosts="n1")
+        try:
+            sim.until(lambda output=output: "The API does not answer" in output.read_text(encoding="utf-8"))
+            sim.restart(0)
+            code = playbook.wait(patience())
+        finally:
+            playbook.kill()
+        text = output.read_text(encoding="utf-8")
+        assert code == 0 and "Not allowed" not in text, text
+
+
+@pytest.mark.full
 def test_a_roll_whose_hosts_wait_goes_on_through_a_restart(sim, plays, tmp_path) -> None:
     sim.add_vm("a", "n1", migrate_seconds="200")
     for name in ("b", "c"):  # the plan begins with n1
