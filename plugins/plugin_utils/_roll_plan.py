@@ -39,7 +39,7 @@ class Foreseen:
     def lines(self, roll_id: str, hosts: list[str], whole: bool, forks: int) -> list[str]:
         """What is shown of it. `whole`: each VM, too. `forks`: on how many hosts Ansible works at once."""
         table = text.table(self.plan) if whole and self.plan is not None else []
-        known = [] if self.plan is None or whole else self.plan["warnings"]
+        known = [] if self.plan is None or whole else [*planned.misfits(self.plan), *self.plan["warnings"]]
         warnings = [f"Warning: {one}" for one in (*known, planned.too_few_forks(self.plan, forks)) if one]
         missing = [planned.no_plan(self.why)] if self.why else []
         return [*table, *warnings, *missing, planned.header(roll_id, hosts, self.plan)]

@@ -134,13 +134,15 @@ def _wait(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     limit = step.policy.external_timeout if external else step.policy.unknown_timeout
     if entry.waiting_since is None:
         entry.waiting_since, entry.owner_asked = step.obs.now, ""
+    asked = bool(entry.owner_asked) or step.policy.in_turn  # else it is only looked at
     if external and not entry.owner_asked:
         entry.owner_asked, entry.owner_limit = after(step.obs.wall, entry.waiting_since - step.obs.now), limit
     finding = choice.findings[0] if choice.findings else Finding(Reason.MigratableNotKnown)
     if external:
         # Who only looks knows the options of the drain by its record alone.
         limit = entry.owner_limit
-        finding = Finding(Reason.ExternalOwner, _asked_owner(vm, entry.owner_asked, limit))
+        told = _asked_owner(vm, entry.owner_asked, limit) if asked else _would_ask(vm, limit)
+        finding = Finding(Reason.ExternalOwner, told)
     entry.ending = Ending.NONE.value
     entry.note(finding)
     if step.obs.now - entry.waiting_since > limit or step.late():
@@ -155,6 +157,10 @@ def _asked_owner(vm: VM, at: str, limit: float) -> str:
     """`at`: UTC."""
     who = f"Its owner{vm.owner and f' ({vm.owner})'} was asked"
     return f"{who} at {at} to move it, and has until {after(at, limit)}." if at else f"{who} to move it."
+
+
+def _would_ask(vm: VM, limit: float) -> str:
+    return f"Its owner{vm.owner and f' ({vm.owner})'} would be asked to move it, and would have {limit:.0f} s for that."
 
 
 def _not_moved(vm: VM) -> str:

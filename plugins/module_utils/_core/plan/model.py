@@ -131,7 +131,8 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why the roll does not fit. `sentence` says it all; the rest is for machines."""
+    """Why the roll does not fit. `sentence` says it all; the rest is for machines. `others`: what else does not, a
+    sentence each: VMs of this host with another reason, and the other hosts that are left."""
 
     step: int
     host: str
@@ -144,6 +145,7 @@ class Refusal:
     detail: str
     cpu_milli: int = 0
     missing_cpu_milli: int | None = None
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

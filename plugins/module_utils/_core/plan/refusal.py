@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..decision.placement import Placement, cpus
 from ..model.observation import VM, Node, OnNotMigratable
@@ -17,6 +17,7 @@ from .trial import NOT_FOR_ROOM, Fleet, Trial, try_step
 
 GIB = 1024
 NAMED = 4  # hosts, and VMs, that are named
+NAMED_ELSEWHERE = 20  # hosts, with a reason each
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,41 @@ class _Host:
 
 
 def refuse(fleet: Fleet, todo: Sequence[str], step: int, other_profile: str = "") -> Refusal:
-    """Of the hosts that are left the one that lacks least, and its largest VM that has no place.
+    """Of the hosts that are left the one that lacks least, and its largest VM that has no place; and what else does not
+    fit, so that it need not be found out one after the other.
 
     `other_profile`: a placement profile with which the whole roll would fit.
     """
     trials = [try_step(fleet, [host]) for host in todo]
     size = fleet.placement([]).size
     trial = min(trials, key=lambda t: (sum(size(vm) for vm, _f in t.unplaced), t.hosts[0]))
-    host = trial.hosts[0]
     vm, finding = max(trial.unplaced, key=lambda m: (size(m[0]), m[0].name))
-    others = sorted({one.name for one, _f in trial.unplaced} - {vm.name})
+    others = sorted({one.name for one, found in trial.unplaced if found.reason is finding.reason} - {vm.name})
+    more = _elsewhere(fleet.request.platform, trials, trial, finding.reason)
+    return replace(_first(fleet, trial, step, vm, finding, others, other_profile), others=more)
+
+
+def _elsewhere(platform: Platform, trials: Sequence[Trial], told: Trial, reason: Reason) -> tuple[str, ...]:
+    """`told`: of this host those with that `reason` are told already."""
+    found: dict[tuple[str, Reason], list[tuple[VM, Finding]]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.hosts[0]):
+        for vm, finding in trial.unplaced:
+            if trial is not told or finding.reason is not reason:
+                found.setdefault((trial.hosts[0], finding.reason), []).append((vm, finding))
+    lines = []
+    for (host, why), those in [*found.items()][:NAMED_ELSEWHERE]:
+        names = sorted({vm.name for vm, _finding in those if vm.uuid})
+        who = f"{_names(names)} cannot leave {host}" if names else host
+        text = those[0][1].text(platform).rstrip(".")
+        lines.append(f"{who}: {why.value}: {text}. {TABLE[why].words(platform).remedy}")
+    left = len(found) - len(lines)
+    return (*lines, *([f"{left} more of the kind"] if left else []))
+
+
+def _first(
+    fleet: Fleet, trial: Trial, step: int, vm: VM, finding: Finding, others: Sequence[str], other_profile: str
+) -> Refusal:
+    host = trial.hosts[0]
     if finding.reason in NOT_FOR_ROOM:
         return _because(fleet, step, host, vm, finding, others)
     hosts = _hosts(fleet, vm, host, trial)

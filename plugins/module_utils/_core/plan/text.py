@@ -40,6 +40,7 @@ def table(plan: Mapping[str, Any]) -> list[str]:
     if _predicted(plan):
         lines.append("Targets are predicted: KubeVirt's scheduler chooses them when a VM moves.")
     lines += [f"Warning: {text}" for text in plan["warnings"]]
+    lines += [f"Nor does this fit: {one}" for one in (plan["refusal"] or {}).get("others", ())]
     order = [host for step in plan["steps"] for host in step["hosts"]]
     if plan["refusal"] is None and len(order) > 1:
         lines.append(f"To roll in this order: -e maintenance_hosts={','.join(order)}")

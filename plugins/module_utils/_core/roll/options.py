@@ -71,7 +71,7 @@ def answer_of(
     state, host, runner = params["state"], params["roll_host"], params["roll_run"]
     until = here.now() + params["slice"]
     if state == "read" or (check and state in ("ended", "aborted")):
-        return run.read(store, here.wall())
+        return run.read(store, here.wall(), here.ended)
     if not runner:
         raise PolicyError("roll_run is missing: call the action maintenance_roll, which sets it")
     of_the_roll: dict[str, Callable[[], dict[str, Any]]] = {

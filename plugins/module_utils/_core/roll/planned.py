@@ -43,9 +43,14 @@ def objections(
     """
     ill = [one["not_ready"] for one in looks if one["not_ready"]]
     found = ill if len(ill) > max_failures else []
-    refusal = (plan or {}).get("refusal")
     missing = [no_plan(no_plan_for)] if no_plan_for and not ill else []
-    return [*found, *silent, *missing, *([] if refusal is None else [refusal["sentence"]])]
+    return [*found, *silent, *missing, *misfits(plan)]
+
+
+def misfits(plan: Mapping[str, Any] | None) -> list[str]:
+    """All that does not fit, by the plan."""
+    refusal = (plan or {}).get("refusal")
+    return [] if refusal is None else [refusal["sentence"], *refusal.get("others", ())]
 
 
 def no_plan(why: str) -> str:

@@ -239,8 +239,8 @@ def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> 
         clock.sleep(5 * _PAUSE)
 
 
-def read(store: RollStore, now: str) -> dict[str, Any]:
-    """The record as it is, and each host of the fleet, in words too. `now`: UTC.
+def read(store: RollStore, now: str, ended: Callable[[str], bool] = lambda _process: False) -> dict[str, Any]:
+    """The record as it is, and each host of the fleet, in words too. `now`: UTC. `ended`: as Clock has it.
 
     `unreadable`: why the record is not known; the hosts are, as far as they answer. `elsewhere`: that it is kept where
     it would not be by this inventory.
@@ -255,6 +255,7 @@ def read(store: RollStore, now: str) -> dict[str, Any]:
     roll = fleet.elsewhere if elsewhere else roll
     hosts = status.rows(roll, fleet, now)
     answer = _answer(Verdict(Answer.DONE), roll, hosts=hosts, unreadable=unreadable, elsewhere=elsewhere, read=now)
+    answer["left"] = roll is not None and ended(roll.playbook)
     return {**answer, "message": "\n".join(status.report(answer, {})["lines"])}
 
 

@@ -79,7 +79,7 @@ def report(found: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> 
     unreadable = str(found.get("unreadable") or "")
     elsewhere = found.get("elsewhere")
     read = str(found.get("read") or "")
-    following = [str(elsewhere)] if elsewhere else _next(roll, hosts, unreadable, read)
+    following = [str(elsewhere)] if elsewhere else _next(roll, hosts, unreadable, read, bool(found.get("left")))
     lines = [*_head(roll, unreadable, read), *_table(hosts, read), *following]
     return {
         "roll": roll,
@@ -201,13 +201,15 @@ def _moving(vm: Row) -> str:
     return f"{vm['name']}  migration {vm['phase']}{percent}{target}{why}"
 
 
-def _next(roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str, read: str) -> list[str]:
-    """What to do, a sentence each."""
+def _next(roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str, read: str, left: bool) -> list[str]:
+    """What to do, a sentence each. `left`: it is known that its playbook has ended."""
     if unreadable:
         return ["Repair the connection to these hosts, then run the playbook status again."]
     state = "" if roll is None else roll["state"]
     found = [_OF_A_ROLL[state]] if state in _OF_A_ROLL else []
-    if state == State.RUNNING.value and roll is not None and _age(roll["written"], read) > rules.LEFT_AFTER:
+    if state == State.RUNNING.value and left:
+        found = [_ENDED]
+    elif state == State.RUNNING.value and roll is not None and _age(roll["written"], read) > rules.LEFT_AFTER:
         found = [_LEFT]
     own = {host["name"] for host in (roll or {}).get("hosts", ())} if found else set()
     alone = [row for row in hosts if row["maintenance"] and row["name"] not in own]
@@ -232,6 +234,10 @@ def _is_empty(row: Row) -> bool:
 _LEFT = (
     "Its playbook has not written for more than a minute: it was ended, or its controller is dead. Give the same "
     "command again to carry it on, or run the playbook abort."
+)
+_ENDED = (
+    "Its playbook has ended in the middle: it was killed. Give the same command again to carry it on, or run the "
+    "playbook abort."
 )
 _OF_A_ROLL = {
     State.RUNNING.value: "It goes on by itself: its playbook lives. Run the playbook abort to end it.",

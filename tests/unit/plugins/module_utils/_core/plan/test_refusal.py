@@ -19,9 +19,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan imp
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import Foreseen
 
 GIB = 1024
 POLICY = Policy(limits=Limits(9, 9, 9))
+FIXED = ["HostDeviceNotLiveMigratable"]
 APART = replace(POLICY, placement_policy=PlacementPolicy(require_anti_affinity=True))
 
 
@@ -51,6 +54,23 @@ def test_a_taint_and_a_cordon_are_named_with_what_undoes_them() -> None:
 def test_what_stays_full_when_it_is_opened_is_no_remedy() -> None:
     hosts = [host("a"), host("b", 4, taints=["db:NoSchedule"]), host("c", 4, cordoned=True)]
     assert refused(hosts, [vm("x", "a")]).endswith("; add a host that takes it, or allow a stop")
+
+
+def test_all_that_does_not_fit_is_named_at_once() -> None:
+    """Also what of the same host has another reason, and with a plan that need not fit."""
+    vms = [vm("x", "a", 60), vm("gpu", "a", reasons=FIXED), vm("tpu", "c", reasons=FIXED)]
+    plan = plan_roll(request_of([host("a"), host("b", 4), host("c", 4)], vms, ["a", "c"], POLICY)).to_dict()
+    told = planned.misfits(plan)
+    for name, where in (("x", "a"), ("gpu", "a"), ("tpu", "c")):
+        assert len([one for one in told if name in one and f" {where}" in one]) == 1, told
+    assert planned.objections([], plan, 0) == told
+    assert [line for line in text.table(plan) if line.startswith("Nor does this fit: ")] == [
+        f"Nor does this fit: {one}" for one in told[1:]
+    ]
+    given = {"reached": {}, "max_failures": 0, "must_fit": False}
+    assert Foreseen(given, [], plan, "").lines("7f", ["a", "c"], False, 5)[: len(told)] == [
+        f"Warning: {one}" for one in told
+    ]
 
 
 def test_a_silent_host_is_named() -> None:

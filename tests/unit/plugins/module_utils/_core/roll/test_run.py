@@ -378,6 +378,8 @@ def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -
 def test_the_status_says_whether_its_playbook_lives(store: Store, time: Time, read: str, said: str) -> None:
     begin(store, time, "roll")
     assert said in run.read(store, f"2026-01-01T{read}Z")["message"].splitlines()[-1]
+    killed = run.read(store, f"2026-01-01T{read}Z", lambda process: process == store.roll.playbook)
+    assert killed["message"].splitlines()[-1].startswith("Its playbook has ended in the middle: it was killed.")
 
 
 def test_a_record_that_too_few_have_is_said_and_the_hosts_are_listed(store: Store) -> None:

@@ -170,6 +170,8 @@ def test_check_mode_names_what_would_stay(made: Fleet) -> None:
     assert "would_stay" not in check_mode.plan(request(Intent.ACTIVE))
     policy = replace(asked.policy, default_strategy=EvictionStrategy.EXTERNAL)
     owned = unchanged(made, lambda: check_mode.plan(replace(asked, policy=policy)))
+    asks = [row["message"] for row in owned["vms"] if row["name"] in owned["predicted_without"]]
+    assert all(text.startswith("Its owner would be asked to move it, and would have ") for text in asks)
     assert owned["predicted_without"] == ["vm1", "vm2"], "how long its owner takes nobody knows"
 
 
