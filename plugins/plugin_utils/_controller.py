@@ -6,15 +6,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import multiprocessing
 import os
+import signal
+from contextlib import suppress
 
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._playbook.lives import told
 
 PRODUCT_UUID = "/sys/class/dmi/id/product_uuid"
+_PR_SET_PDEATHSIG = 1
 _seen: dict[int, tuple[int, str]] = {}
 
 
@@ -38,10 +42,19 @@ def playbook() -> tuple[int, str]:
         forked_by = multiprocessing.parent_process()
         pid = os.getppid() if forked_by is None or forked_by.pid is None else forked_by.pid
         _seen[here] = pid, told(pid)
+        if forked_by is not None:
+            _ends_with_its_parent()
     if os.getppid() != _seen[here][0]:
         # What is under way on the platform ends there; the record says how far it is.
         raise AnsibleActionFail("ansible-playbook ended; the same command goes on from here.")
     return _seen[here]
+
+
+def _ends_with_its_parent() -> None:
+    """Linux sends this worker SIGTERM then, which it hands on to its connection and to a module on this machine: one
+    on another machine learns it by that alone."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def own_run() -> str:

@@ -5,13 +5,14 @@
 """Which ansible-playbook this works for, and whether it lives.
 
 It can be killed alone, and then its workers and their modules live on: nobody reads what they do, and nobody knows
-that they do it. So each write asks. A module on another machine cannot see; there the record of the roll and the
-next slice tell.
+that they do it. So each write asks. A module on another machine does not see that process: its worker is ended with it,
+and so is the connection by which the module was called, which nobody reads any more.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 import time
@@ -75,6 +76,17 @@ def check(playbook: str) -> None:
     if has_ended(playbook):
         pid = playbook.split(" ", 1)[0]
         raise PlaybookEnded(f"ansible-playbook (process {pid}) ended. Nothing more is done; the same command goes on.")
+    if playbook and not heard():
+        raise PlaybookEnded(
+            "The connection by which this was called ended. Nothing more is done; the same command goes on."
+        )
+
+
+def heard() -> bool:
+    """Is this module's output still read? Not if the connection that it came by has ended."""
+    pipe = select.poll()
+    pipe.register(1, 0)
+    return not pipe.poll(0)
 
 
 def noted(playbook: str) -> str:

@@ -9,7 +9,6 @@ A write names the version that was read, so of two the API server refuses one.
 
 from __future__ import annotations
 
-import select
 import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
@@ -19,7 +18,7 @@ from ..._core.model.record import RecordError
 from ..._core.roll.owner import LEASE, RollRefused
 from ..._core.roll.planned import left_free
 from ..._core.roll.record import MOVE_BACK, OVER, Clock, Fleet, Roll, State
-from ..._playbook.lives import has_ended
+from ..._playbook.lives import has_ended, heard
 from ..api.client import Client
 from ..api.cluster import no_targets, read_cluster
 from ..api.errors import KubeError
@@ -148,10 +147,3 @@ def system_clock() -> Clock:
     return Clock(
         time.monotonic, lambda: datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), time.sleep, heard, has_ended
     )
-
-
-def heard() -> bool:
-    """Is this module's output still read? Not if the connection that it came by has ended."""
-    pipe = select.poll()
-    pipe.register(1, 0)
-    return not pipe.poll(0)

@@ -12,7 +12,6 @@ gets an answer from most of the hosts sees the last one that counts.
 
 from __future__ import annotations
 
-import select
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -24,7 +23,7 @@ from ..._core.model.record import RecordError
 from ..._core.roll import owner, stages
 from ..._core.roll.owner import RollUnreadable
 from ..._core.roll.record import NOTE_PATIENCE, OVER, Clock, Fleet, Roll, Stage, State
-from ..._playbook.lives import has_ended
+from ..._playbook.lives import has_ended, heard
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostConfig
 from ..observe.peers import KNOWN_SILENT, PATIENCE, Task, Threads, check_machines, open_peer
@@ -49,13 +48,6 @@ def system_clock() -> Clock:
         heard,
         has_ended,
     )
-
-
-def heard() -> bool:
-    """Is this module's output still read? Not if the connection that it came by has ended."""
-    pipe = select.poll()
-    pipe.register(1, 0)
-    return not pipe.poll(0)
 
 
 def fleet_of(own: HostConfig, peers: Iterable[HostConfig], acts: bool = True) -> dict[str, Host]:

@@ -53,11 +53,12 @@ def test_whatever_stops_a_vm_or_says_so_is_told_which_one_it_must_not(
 
 
 PLAYBOOK = """
-import multiprocessing, os, sys, time
+import multiprocessing, os, signal, sys, time
 from ansible.errors import AnsibleActionFail
 from ansible_collections.virtops.maintenance.plugins.plugin_utils import _controller
 
 def worker():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it has no processor yet to end
     if sys.argv[1] == "looks first":
         _controller.own_run()
     before = os.getppid()
@@ -88,3 +89,27 @@ def test_a_worker_knows_who_forked_it_though_it_has_another_parent_by_now(when: 
     assert said.startswith("goes on 16" if when == "lives" else "ansible-playbook ended; the same command goes on"), (
         said
     )
+
+
+CALLS = """
+import multiprocessing, signal, sys, time
+from ansible_collections.virtops.maintenance.plugins.plugin_utils import _controller
+
+def worker():
+    _controller.own_run()
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(print("told to end", flush=True)))
+    print("waits for its module", flush=True)
+    time.sleep(60)
+
+multiprocessing.get_context("fork").Process(target=worker).start()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="prctl is Linux's")
+def test_a_worker_is_told_when_its_playbook_is_killed() -> None:
+    """It waits for its module, and so does the connection to another machine: a module there went on."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", CALLS], env=env, stdout=subprocess.PIPE, text=True) as playbook:
+        assert playbook.stdout.readline() == "waits for its module\n"
+        playbook.kill()
+        assert playbook.stdout.readline() == "told to end\n"

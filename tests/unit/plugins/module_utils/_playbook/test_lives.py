@@ -79,6 +79,29 @@ def test_what_cannot_be_seen_from_here_is_not_taken_for_dead(
     lives.check(told)
 
 
+def test_a_module_that_nobody_reads_any_more_writes_nothing(playbook: subprocess.Popen[bytes]) -> None:
+    """On another machine that is all that it sees of a playbook that was killed: sshd has closed its pipe."""
+    program = (
+        "import sys\n"
+        f"from {lives.__name__} import check\n"
+        "check('1 1 another/pid:[1]')\n"
+        "print('writes', flush=True)\n"
+        "input()\n"
+        "try:\n"
+        "    check('1 1 another/pid:[1]')\n"
+        "except Exception as exc:\n"
+        "    print(exc, file=sys.stderr)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, env=env) as module:
+        assert module.stdout.readline() == b"writes\n"
+        module.stdout.close()
+        module.stdin.write(b"\n")
+        module.stdin.close()
+        assert b"The connection by which this was called ended" in module.stderr.read()
+
+
 IN_C = "ctypes.CDLL(None).system(b'kill -TERM $PPID; exec sleep 20 >/dev/null')"
 
 
