@@ -126,7 +126,7 @@ class LookupModule(LookupBase):
             return str(otherwise)
         text = (
             "Name the hosts: -e maintenance_hosts=host-a, or --limit host-a. For every host of "
-            "the inventory: -e maintenance_hosts=all. What the inventory sets is not seen here."
+            "the inventory: -e maintenance_hosts=all. It is no variable of the inventory."
         )
         raise AnsibleLookupError(" ".join([*unknown(load_extra_vars(self._loader)), text]))
 

@@ -29,6 +29,12 @@ def junit(doc: Mapping[str, Any]) -> str:
         suite.set("skipped", str(cases.count("skipped")))
         suite.set("errors", "0")
         suite.set("time", str(host["seconds"] or 0))
+    if doc["outcome"] == "refused":  # or it would be green
+        suite = ET.SubElement(
+            root, "testsuite", name="roll", tests="1", failures="1", skipped="0", errors="0", time="0"
+        )
+        case = ET.SubElement(suite, "testcase", classname="roll", name=_text(doc["roll"]["id"]), time="0")
+        ET.SubElement(case, "failure", type="refused", message=_text(doc.get("why") or "it was refused"))
     for key in ("tests", "failures", "skipped"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     ET.indent(root)

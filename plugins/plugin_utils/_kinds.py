@@ -61,7 +61,8 @@ def _str(value: Any) -> str:
 def _path(value: Any, what: str, kind: Callable[[Path], bool]) -> str:
     """It is made or replaced, a device too."""
     path = Path(str(value)).expanduser()
-    return _str(value) or (f"the path of a {what}; what is there is none" if path.exists() and not kind(path) else "")
+    there = "a folder" if path.is_dir() else "a file" if path.is_file() else "neither a file nor a folder"
+    return _str(value) or (f"the path of a {what}; this is {there}" if path.exists() and not kind(path) else "")
 
 
 def _folder(value: Any) -> str:

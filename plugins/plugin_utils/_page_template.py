@@ -82,6 +82,9 @@ TEMPLATE = (
 <h1>Rolling maintenance {{ roll.id | plain }}</h1>
 <span class="badge {{ doc.outcome }}">{{ title }}</span>
 </div>
+{% if doc.why %}
+<p class="{{ doc.outcome }}">{{ doc.why | plain }}</p>
+{% endif %}
 {% if roll.reason %}
 <p>{{ roll.reason | plain }}</p>
 {% endif %}

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import tally
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import words as counted
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import advised
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import words
 
@@ -165,7 +167,7 @@ def vm_line(vm: Mapping[str, Any]) -> str:
     # "Running" alone reads as the state of the VM; Pending is also what has no migration yet.
     moves = not done and vm["phase"] != "Pending"
     stops = vm["verdict"] == "pending" and vm.get("way") in _STOPS and vm["reason"] not in _QUEUES
-    what = "is to be stopped" if stops else f"migration {vm['phase']}" if moves else vm["verdict"]
+    what = "is to be stopped" if stops else f"migration {vm['phase']}" if moves else _called(vm)
     parts = [f"{vm['name']}{to} {what}"]
     progress = vm.get("progress")
     if _measured(vm) and not done:
@@ -183,6 +185,13 @@ def vm_line(vm: Mapping[str, Any]) -> str:
     if vm["reason"]:
         parts.append(f"{vm['reason']}: {vm['message']}")
     return ", ".join(parts)
+
+
+def _called(vm: Mapping[str, Any]) -> str:
+    """Its verdict for people. Restored is what was off for the drain, and what never left."""
+    if vm["verdict"] == "restored" and vm.get("outage_ms") is None:
+        return "stays here"
+    return str({"cold_moved": "moved cold", "restored": "started again"}.get(vm["verdict"], vm["verdict"]))
 
 
 def heartbeat(result: Mapping[str, Any], long: bool = False) -> str:
@@ -330,9 +339,7 @@ def reached(result: Mapping[str, Any]) -> str:
         return f"{node} is {words.in_service(result)}"
     if phase != "Drained":
         return f"{node} is {phase.lower()}"
-    counts = [(number, verdict) for verdict, number in result.get("counts", {}).items() if number]
-    told = [f"{number} {verdict.replace('_', ' ')}" for number, verdict in counts if verdict != "total"]
-    return f"{node} is drained: {', '.join(told) or 'no VMs'}"
+    return f"{node} is drained: {counted(tally(result.get('vms', []))) or 'no VMs'}"
 
 
 def unanswered(result: Mapping[str, Any], wanted: str) -> str:

@@ -14,6 +14,8 @@ from typing import Any
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.utils.display import Display
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import words
+
 from ._controller import playbook
 from ._lines import plain, plain_diff, stamped
 from ._progress import Progress, duration, predicted_lines, reached, summary, unanswered, would_not
@@ -90,7 +92,9 @@ def _judge(display: Display, result: dict[str, Any], wanted: str, in_roll: bool)
         # A failure: who does not know of hooks must not go on as if the host were empty.
         result.update(failed=True, msg=unanswered(result, wanted))
     elif result["phase"] != wanted:
-        result.update(failed=True, msg=summary(result, wanted))
+        # What a roll does next it says itself.
+        then = "" if in_roll or result.get("vm") else f"\n{words.next_of_drain(wanted == 'Active')}"
+        result.update(failed=True, msg=f"{summary(result, wanted)}{then}")
     elif not in_roll and not result.get("vm"):
         display.display(stamped(plain(reached(result))))
 

@@ -148,7 +148,7 @@ def test_the_status_of_a_single_drain_names_it(sim, plays) -> None:
     words = {"maintenance_hosts": "n1", "maintenance_requester": "bob"}
     assert plays.own("drain", **words).returncode == 0
     shown = plays.own("status").stdout
-    assert "n1  -  -  drained outside of the roll; drained by bob since" in shown
+    assert "n1  -  -  has a drain of its own; drain by bob, begun" in shown
     assert "n1: not of a roll, and empty; run the playbook restore to give it back." in shown
 
 

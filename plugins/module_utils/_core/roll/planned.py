@@ -14,6 +14,8 @@ from ..model.wall import after
 from . import table, window
 from .record import Roll, Stage, State
 
+_LONGEST = 4000  # characters of why a roll was refused, in its record
+
 
 def is_wanted(roll: Roll) -> bool:
     """Only before its first host: one that is half done has to be brought to its end, whatever a plan says."""
@@ -109,10 +111,11 @@ def targets(plan: Mapping[str, Any] | None) -> dict[str, dict[str, str]]:
     return found
 
 
-def refused(roll: Roll) -> Roll:
+def refused(roll: Roll, objections: Sequence[str] = ()) -> Roll:
     """It is over before it began: nothing was changed, and another command is another roll."""
     new = copy.deepcopy(roll)
     new.state = State.REFUSED
+    new.paused = "; ".join(one.rstrip(".") for one in objections)[:_LONGEST]
     return new
 
 

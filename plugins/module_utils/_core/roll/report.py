@@ -32,13 +32,14 @@ _FAILED = frozenset({Stage.FAILED.value})
 
 
 def empty() -> Doc:
-    return {"schema": SCHEMA, "kind": KIND, "roll": None, "outcome": "", "totals": {}, "hosts": []}
+    return {"schema": SCHEMA, "kind": KIND, "roll": None, "outcome": "", "why": "", "totals": {}, "hosts": []}
 
 
 def with_roll(doc: Doc, roll: Mapping[str, Any], now: str) -> Doc:
     """`roll`: its record, in result form. `now`: UTC. Another roll begins a new report."""
     same = doc.get("schema") == SCHEMA and (doc.get("roll") or {}).get("id") == roll["id"]
     new = copy.deepcopy(doc) if same else empty()
+    new["why"] = roll.get("paused", "")
     kept = ("id", "state", "requester", "reason", "begun", "max_unavailable", "max_unavailable_per", "max_failures")
     new["roll"] = {key: roll[key] for key in kept}
     before = {host["name"]: host for host in new["hosts"]}

@@ -73,7 +73,7 @@ def plan(
         if roll.state is State.REFUSED or not planned.is_wanted(roll):
             break
         out = () if objections else store.fleet().out
-        roll = planned.refused(roll) if objections else planned.with_plan(roll, hosts, seconds, out)
+        roll = planned.refused(roll, objections) if objections else planned.with_plan(roll, hosts, seconds, out)
         if write(store, roll, seen, clock):
             break
     if objections:

@@ -27,6 +27,7 @@ Row = dict[str, Any]
 _STATES = {"moved": "left", "cold_moved": "left", "stopped": "stopped", "saved": "stopped", "restored": "back"}
 # Stages of hosts that the roll does not have out; empty: not of it.
 _NOT_OUT = ("", *(stage.value for stage in AT_REST))
+_ASKED = {Intent.DRAINED.value: "drain", Intent.ACTIVE.value: "restore"}
 # Phases of what has no migration under way.
 _STILL = ("", "Pending", "Failed", "Succeeded")
 # On a host in one of these something of the user's may be under way that no abort ends.
@@ -129,7 +130,8 @@ def _head(roll: Mapping[str, Any] | None, unreadable: str, read: str) -> list[st
     who = f" of {roll['requester']}" if roll["requester"] else ""
     why = f", {roll['reason']}" if roll["reason"] else ""
     line = f"roll {roll['id']}{who}{why}: {roll['state']}, begun {roll['begun']}"
-    return [f"{line}, last written {roll['written']} ({long(_age(roll['written'], read))} ago)"]
+    refused = [f"It was refused: {roll['paused']}"] if roll["state"] == State.REFUSED.value and roll["paused"] else []
+    return [f"{line}, last written {roll['written']} ({long(_age(roll['written'], read))} ago)", *refused]
 
 
 def _table(hosts: Sequence[Row], read: str) -> list[str]:
@@ -166,7 +168,7 @@ def _asked(row: Row) -> str:
         return ""
     who = f" by {record['requester']}" if record["requester"] else ""
     why = f" ({record['reason']})" if record["reason"] else ""
-    return f"{record['intent']}{who}{why} since {record['started']}"
+    return f"{_ASKED.get(record['intent'], record['intent'])}{who}{why}, begun {record['started']}"
 
 
 def _counts(vms: Sequence[Row] | None) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..model.tally import tally
 from ..model.tally import words as counts
 from . import table
 from .record import HostEntry, Roll, Stage, State
@@ -153,7 +154,7 @@ def has_failed(entry: HostEntry) -> str:
 
 
 def carries_on(entry: HostEntry) -> str:
-    return f"{entry.name} was left in the middle ({at_stage(entry)}): it goes on from there"
+    return f"{entry.name} was left in the middle ({entry.stage.value}): it goes on from there"
 
 
 def is_not_proven(entry: HostEntry, stage: Stage) -> str:
@@ -202,6 +203,9 @@ def left_as(drain: Mapping[str, Any] | None) -> str:
         return "it is empty and stays cordoned, and what was stopped for it stays off"
     if drain.get("error", "KubeError") not in _IN_THE_MIDDLE and not drain.get("changed", True):
         return "the drain reported no change before this error; check mode of the playbook drain shows its VMs"
+    counted = counts(tally(drain.get("vms") or ()))
+    if counted:
+        return f"of its VMs {counted}; it stays cordoned"
     if not drain.get("changed", True):
         return "whether anything was changed is not known here, the playbook status shows it"
     return "VMs may have moved or been stopped, and it stays cordoned"
@@ -221,6 +225,12 @@ def left_in_restore(restore: Mapping[str, Any]) -> str:
     if restore.get("phase") == "Active":
         return f"it is {in_service(restore)}"
     return "its restore was begun: it may be in service again, and what was stopped for it may still be off"
+
+
+def next_of_drain(restores: bool) -> str:
+    """What to do after a drain, or a restore, of one host that is in no roll."""
+    again = "Repair the cause and give the same command again: it goes on from here."
+    return again if restores else f"{again} To give the host back instead, run the playbook restore."
 
 
 def left_as_before() -> str:

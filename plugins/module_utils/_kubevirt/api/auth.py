@@ -196,6 +196,8 @@ def _why(auth: Mapping[str, Any], exc: Exception) -> str:
     path = auth["kubeconfig"]
     if isinstance(path, str) and path and not os.path.exists(os.path.expanduser(path)):
         return "there is no such file. Give the path of a kubeconfig on the host that runs the module."
+    if auth["context"] and f"Expected object with name {auth['context']} in " in str(exc):
+        return f"it has no context {auth['context']}. kubectl config get-contexts lists those that it has."
     return " ".join(str(exc).split())
 
 

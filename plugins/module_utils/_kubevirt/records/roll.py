@@ -122,7 +122,7 @@ def _out(node: Obj) -> str:
         return "not Ready"
     if cordoned(node):
         by_run = names.RECORD in facts.annotations(node)
-        return "drained outside of the roll" if by_run else "cordoned by others"
+        return "has a drain of its own" if by_run else "cordoned by others"
     return "" if takes_vms(node) else f"its label {names.SCHEDULABLE} is not true"
 
 

@@ -201,7 +201,7 @@ class RollVolumes:
             if by_run:
                 busy.add(name)
             if CORDON in volumes:
-                out[name] = "drained outside of the roll" if by_run else "cordoned by others"
+                out[name] = "has a drain of its own" if by_run else "cordoned by others"
         others = [name for name in found if name not in self._quorum and _has_roll(found[name])]
         elsewhere = self._elsewhere(others)
         return Fleet(

@@ -129,8 +129,10 @@ def test_a_vm_that_is_stopped_and_started_elsewhere_is_told_as_that() -> None:
     assert vm_line(vm(way="cold_migrate", **why)) == "web-3 is to be stopped, VirtIOFSNotLiveMigratable: a share"
     assert vm_line(vm(way="cold_migrate", reason="WaitingForSlot", message="all")).startswith("web-3 pending")
     arrived = vm(verdict="cold_moved", target="host-b", at="host-c", outage_ms=21400)
-    assert vm_line(arrived) == "web-3 -> host-c cold_moved, off for 21 s"
+    assert vm_line(arrived) == "web-3 -> host-c moved cold, off for 21 s"
     assert vm_line(vm(verdict="moved", at="host-c")) == "web-3 -> host-c moved", "by its owner"
+    assert vm_line(vm(verdict="restored", outage_ms=8000)) == "web-3 started again, off for 8 s"
+    assert vm_line(vm(verdict="restored", reason="AbortRequested", message="x")).startswith("web-3 stays here, Abort")
 
 
 def test_what_was_moved_before_this_drain_is_no_news_of_it() -> None:
@@ -332,7 +334,8 @@ def test_a_host_that_was_not_read_yet_is_not_said_to_have_no_vms() -> None:
 
 def test_a_host_that_is_as_it_was_wanted_is_told_in_a_line() -> None:
     counts = {"moved": 3, "cold_moved": 1, "blocked": 0, "total": 4}
-    assert reached({"node": "a", "phase": "Drained", "counts": counts}) == "a is drained: 3 moved, 1 cold moved"
+    vms = [vm(uuid=str(n), verdict="moved") for n in range(3)] + [vm(verdict="cold_moved")]
+    assert reached({"node": "a", "phase": "Drained", "vms": vms}) == "a is drained: 3 moved, 1 moved cold"
     assert reached({"node": "a", "phase": "Active", "counts": counts}) == "a is in service again"
     assert reached({"node": "a", "phase": "Cordoned", "counts": {}}) == "a is cordoned"
 

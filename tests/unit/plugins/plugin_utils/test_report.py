@@ -112,6 +112,13 @@ def test_a_host_that_an_abort_gave_back_has_what_its_drain_had_done_by_then() ->
     assert told == doc["hosts"][0]["tally"]
 
 
+def test_a_roll_that_was_refused_is_not_green_and_says_why() -> None:
+    ended = {**roll("refused", entry("host-a", "waiting", 0)), "paused": "web-1 cannot leave host-a"}
+    doc = report.with_roll(report.empty(), ended, at(9))
+    assert ET.fromstring(junit(doc)).get("failures") == "1" and "web-1 cannot leave host-a" in junit(doc)
+    assert '<p class="refused">web-1 cannot leave host-a</p>' in page(doc) and "It was not begun." in page(doc)
+
+
 def test_what_moved_from_a_host_that_was_installed_anew_in_its_work_stays_in_the_report() -> None:
     doc = report.with_roll(report.empty(), roll("running", entry("host-a", "at work", 5)), at(9))
     doc = report.with_drain(

@@ -59,9 +59,9 @@ def test_what_would_be_replaced_is_a_file_and_what_gets_the_report_a_folder(tmp_
     assert "a folder, in which report.html is made" in page[0]
     wrong = told(maintenance_status_file="/dev/null", maintenance_plan_file=str(tmp_path), maintenance_report=str(file))
     assert wrong == [
-        f"maintenance_plan_file is '{tmp_path}': expected is the path of a file; what is there is none.",
-        f"maintenance_report is '{file}': expected is the path of a folder; what is there is none.",
-        "maintenance_status_file is '/dev/null': expected is the path of a file; what is there is none.",
+        f"maintenance_plan_file is '{tmp_path}': expected is the path of a file; this is a folder.",
+        f"maintenance_report is '{file}': expected is the path of a folder; this is a file.",
+        "maintenance_status_file is '/dev/null': expected is the path of a file; this is neither a file nor a folder.",
     ]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import words
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Asked, acts, ranked
 
 ALL = ["drain", "work", "reboot", "check", "restore"]
@@ -70,6 +71,12 @@ def test_it_is_drained_on_its_turn_and_what_comes_next_is_said(
     assert result["steps"] == (left or ["check", "restore"])
     assert done[3].turn == TURN
     assert result["left_as"].startswith("it is empty")
+
+
+def test_how_a_host_is_left_whose_drain_failed_is_told_by_what_its_vms_came_to() -> None:
+    vms = [{"verdict": "moved"}, {"verdict": "moved"}, {"verdict": "blocked"}]
+    left = words.left_as({"phase": "Blocked", "changed": True, "vms": vms})
+    assert left == "of its VMs 2 moved, 1 kept; it stays cordoned"
 
 
 @pytest.mark.parametrize("turn", [FAILED, GONE])

@@ -184,10 +184,10 @@ def test_a_share_is_rounded_down_and_at_least_one(most: str, hosts: int, found: 
 
 
 def test_hosts_that_others_have_taken_out_count() -> None:
-    busy = Fleet((*HOSTS, "x"), {"x": "drained outside of the roll"}, frozenset({"x"}))
+    busy = Fleet((*HOSTS, "x"), {"x": "has a drain of its own"}, frozenset({"x"}))
     verdict = turn(new(), "a", busy)
     assert (verdict.answer, verdict.for_others) == (Answer.WAIT, True)
-    assert "x (drained outside of the roll)" in verdict.message
+    assert "x (has a drain of its own)" in verdict.message
     assert rules.turn(new(), "a", busy, "", NOW, in_vain=True).answer is Answer.CLOSED
     assert turn(new(count_others=False), "a", busy).answer is Answer.GO
 

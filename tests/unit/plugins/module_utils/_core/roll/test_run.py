@@ -397,7 +397,7 @@ def test_a_record_that_too_few_have_is_said_and_the_hosts_are_listed(store: Stor
 
 def test_waiting_for_others_has_an_end(store: Store, time: Time) -> None:
     begin(store, time, "mine")
-    busy = Fleet((*HOSTS, "x"), {"x": "drained outside of the roll"}, frozenset({"x"}))
+    busy = Fleet((*HOSTS, "x"), {"x": "has a drain of its own"}, frozenset({"x"}))
     store.fleet = lambda: busy  # type: ignore[method-assign]
     notes: dict[str, Any] = {}
     for _slice in range(9):
@@ -445,6 +445,7 @@ def test_a_roll_that_cannot_be_done_is_over_and_holds_up_no_other(store: Store, 
         assert "- b is not ready\n- it does not fit\nNothing was changed" in found["message"]
         assert (found["stats"]["result"], found["stats"]["done"], found["stats"]["out"]) == ("refused", 0, [])
     assert store.roll.state is State.REFUSED
+    assert "It was refused: b is not ready; it does not fit" in run.read(store, "2026-01-01T00:00:00Z")["message"]
     with pytest.raises(RollTakenOver, match="was refused"):
         run.renew(store, "mine", time.clock(), time.at + 60, 0)
     assert begin(store, time, "other")["answer"] == "go"

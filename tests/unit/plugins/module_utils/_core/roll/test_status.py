@@ -95,9 +95,9 @@ def test_what_a_drain_left_on_a_host_that_was_replaced_is_said_though_the_host_i
 
 
 def test_a_drain_of_no_roll_says_who_and_what_to_type() -> None:
-    fleet = Fleet(("a", "b"), {"a": "drained outside of the roll"})
+    fleet = Fleet(("a", "b"), {"a": "has a drain of its own"})
     found = show(None, fleet, {"a": {"vms": [], "record": RECORD}})
-    row = f"a  -  -  drained outside of the roll; drained by bob (disks) since {NOW}; no VMs"
+    row = f"a  -  -  has a drain of its own; drain by bob (disks), begun {NOW}; no VMs"
     assert found["lines"][:3] == ["there is no roll", row, "in service: b"]
     assert found["next"] == ["a: not of a roll, and empty; run the playbook restore to give it back."]
     found = show(None, fleet, {"a": {"vms": [vm("x"), vm("y", "moved", at="b")], "record": RECORD}})
@@ -108,10 +108,10 @@ def test_a_drain_of_no_roll_says_who_and_what_to_type() -> None:
 @pytest.mark.parametrize("stage", [Stage.DONE, Stage.WAITING])
 def test_after_a_roll_a_single_drain_says_who_as_well(stage: Stage) -> None:
     """A roll that is over leaves its record. What was waiting then waits no more."""
-    fleet = Fleet(("a", "b"), {"a": "drained outside of the roll"})
+    fleet = Fleet(("a", "b"), {"a": "has a drain of its own"})
     over = roll(State.ABORTED, a=stage, b=Stage.WAITING)
     found = show(over, fleet, {"a": {"vms": [], "record": RECORD}})
-    assert f"drained outside of the roll; drained by bob (disks) since {NOW}" in found["lines"][1]
+    assert f"has a drain of its own; drain by bob (disks), begun {NOW}" in found["lines"][1]
     assert found["lines"][2] == "in service: b"
     assert "a: not of a roll" in found["next"][0]
 

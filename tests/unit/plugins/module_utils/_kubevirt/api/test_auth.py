@@ -14,7 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import configuration, settings
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import (
+    ConfigError,
+    configuration,
+    settings,
+)
 
 TEXTS = {"certificate-authority-data": "the ca", "client-certificate-data": "the cert", "client-key-data": "the key"}
 
@@ -44,3 +48,10 @@ def test_a_private_key_is_in_no_temporary_file(monkeypatch: pytest.MonkeyPatch, 
     for _each_connection_reads_them_anew in range(2):
         assert [Path(path).read_text() for path in paths] == [*TEXTS.values()]
     assert [*(tmp_path / "temporary").iterdir()] == []
+
+
+def test_a_context_that_is_not_there_is_told_as_that() -> None:
+    pytest.importorskip("kubernetes")
+    with pytest.raises(ConfigError, match="it has no context east") as told:
+        configuration(settings({"kubeconfig": kubeconfig(), "context": "east"}, {}))
+    assert "Invalid" not in str(told.value)

@@ -234,7 +234,7 @@ def test_cordoned_and_silent_hosts_are_out() -> None:
     assert (fleet.out.get("b"), fleet.busy) == (None, {"a", "b"})
     hosts.volumes["b"] = {"cordon": ""}
     fleet = volumes(hosts).fleet()
-    assert fleet.out == {"a": "drained outside of the roll", "b": "cordoned by others", "c": "does not answer"}
+    assert fleet.out == {"a": "has a drain of its own", "b": "cordoned by others", "c": "does not answer"}
     assert fleet.busy == {"a"}
 
 
