@@ -22,7 +22,7 @@ from __future__ import annotations
 import copy
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,12 @@ from .kinds import BY_PLURAL, KUBEVIRTS, NAMESPACES, NODES, PODS, VMIS, VMS, Kin
 from .remote import Remote, RemoteError
 
 Obj = dict[str, Any]
-EVENTS = BY_PLURAL["events"]
+EVENTS, PDBS = BY_PLURAL["events"], BY_PLURAL["poddisruptionbudgets"]
 WANTED = ("n1", "n2", "n3")
 # These need no agent: without one a migration lasts as long as it lasts.
 HARMLESS = {"migrate_seconds", "start_seconds"}
+# Of every VM.
+WORDS = {"wait", "strategy", "run_strategy", "namespace", "memory", "labels", "grace", "start"}
 # On the report of a test that asked the cluster something.
 TOUCHED = ("touched", "the given cluster")
 
@@ -125,12 +127,23 @@ class Given(Remote):
         return [o for o in found if kind is not EVENTS or o["metadata"]["uid"] not in self._old]
 
     def add(self, plural: str, obj: Obj) -> Obj:
-        made = super().add(plural, obj)
         kind = BY_PLURAL[plural]
+        if kind is PODS:
+            owners = [owner["kind"] for owner in obj["metadata"].get("ownerReferences") or ()]
+            missing = lacks_pod("".join(owners), (obj.get("status") or {}).get("phase", "Running"))
+            if missing:
+                pytest.skip(missing)
+        made = super().add(plural, obj)
+        if kind is PDBS:  # before its controller has computed it nothing is allowed
+            self.until(lambda: self._judged(made["metadata"]))
         if kind not in (VMS, VMIS):
             meta = made["metadata"]
             self._added.append((kind, meta.get("namespace", ""), meta["name"]))
         return made
+
+    def _judged(self, meta: Obj) -> bool:
+        state = (self.find(PDBS, meta["name"], meta["namespace"]) or {}).get("status") or {}
+        return bool(state.get("observedGeneration") or state.get("conditions"))
 
     def kubeconfig(self, path: Path, _token: str = "") -> Path:
         """The one that was given: whose rights it has is not ours to choose."""
@@ -142,15 +155,10 @@ class Given(Remote):
             pytest.skip("needs the simulator: nodes of its own")
 
     def add_vm(self, name: str, node: str, *, wait: bool = True, **what: Any) -> None:
-        known = {"strategy", "run_strategy", "namespace", "memory", "labels", "grace", "start"}
-        knobs = set(what) - known - HARMLESS
-        if knobs and not os.environ.get("VIRTOPS_KNOBS"):
-            pytest.skip(f"needs agents that obey knobs ({', '.join(sorted(knobs))}): VIRTOPS_KNOBS")
-        stops = what.get("strategy", "LiveMigrate") not in ("LiveMigrate", "External")
-        if stops and not os.environ.get("VIRTOPS_GUEST"):
-            pytest.skip("needs a real guest, which shuts down when asked: VIRTOPS_GUEST")
-        if what.pop("start", True) is False:
-            pytest.skip("needs the simulator: a VM that is not started")
+        missing = lacks(what)
+        if missing:
+            pytest.skip(missing)
+        what.pop("start", None)
         what.setdefault("image", os.environ.get("VIRTOPS_IMAGE", ""))
         what.setdefault("within", self._within)
         super().add_vm(name, node, wait=wait, **what)
@@ -182,6 +190,23 @@ class Given(Remote):
                 tries -= 1
                 if exc.code != 409 or not tries:
                     raise
+
+
+def lacks(what: Mapping[str, Any]) -> str:
+    """Why a VM of this kind cannot be had here; empty: it can. `what`: of add_vm."""
+    knobs = set(what) - WORDS - HARMLESS
+    if knobs and not os.environ.get("VIRTOPS_KNOBS"):
+        return f"needs agents that obey knobs ({', '.join(sorted(knobs))}): VIRTOPS_KNOBS"
+    if what.get("strategy", "LiveMigrate") not in ("LiveMigrate", "External") and not os.environ.get("VIRTOPS_GUEST"):
+        return "needs a real guest, which shuts down when asked: VIRTOPS_GUEST"
+    return "needs the simulator: a VM that is not started" if what.get("start", True) is False else ""
+
+
+def lacks_pod(owner: str, phase: str = "Running") -> str:
+    """Why such a pod cannot be had here; empty: it can. A real API takes no status of a test."""
+    if phase != "Running":
+        return "needs the simulator: a pod whose status the test writes"
+    return "needs the simulator: a pod of a DaemonSet that never made it" if owner.startswith("DaemonSet") else ""
 
 
 def _knobs(obj: Obj) -> dict[str, str]:

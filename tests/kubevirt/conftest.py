@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim import Kubesim
 from kubesim.given import TOUCHED, Given
+from kubesim.needs import OWN, needs
 from kubesim.patience import patience
 
 NODES = ("n1", "n2", "n3")
@@ -37,6 +38,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     It takes the longest, and lies together in the alphabet.
     """
+    if given_cluster():
+        _tell_what_it_cannot_give(items)
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     long = [item for item in items if {"plays", "jobs"} & {*getattr(item, "fixturenames", ())}]
     short = [item for item in items if item not in long]
@@ -53,6 +56,38 @@ def given_cluster() -> str:
     return os.environ.get("VIRTOPS_KUBECONFIG", "")
 
 
+def _tell_what_it_cannot_give(items: list[pytest.Item]) -> None:
+    """Before the first test: what skips in the middle of one has made VMs by then."""
+    for item in items:
+        made_by = getattr(item, "_fixtureinfo", None)
+        fixtures = [found[-1].func for found in made_by.name2fixturedefs.values()] if made_by else []
+        given = getattr(item, "callspec", None)
+        why = needs([getattr(item, "function", None), *fixtures], given.params if given else {})
+        if not why and "still" in getattr(item, "fixturenames", ()):
+            why = OWN
+        if why:
+            item.add_marker(pytest.mark.skip(reason=why))
+
+
+def pytest_report_collectionfinish(items: list[pytest.Item]) -> list[str]:
+    """What is asked of the given cluster, and what is not for want of what."""
+    if not given_cluster():
+        return []
+    skipped = [str(mark.kwargs.get("reason")) for item in items for mark in item.iter_markers("skip")]
+    counted = ", ".join(f"{word} {number}" for word, number in _by_word(skipped).items() if number)
+    return [
+        f"integration-kubevirt: {len(items) - len(skipped)} tests begin, {len(skipped)} do not: {counted or 'none'}"
+    ]
+
+
+def _by_word(reasons: Iterable[str]) -> dict[str, int]:
+    """How many were skipped for want of what."""
+    counted = dict.fromkeys([*MISSING.values(), "else"], 0)
+    for text in reasons:
+        counted[next((word for start, word in MISSING.items() if start in text), "else")] += 1
+    return counted
+
+
 @pytest.fixture(autouse=True)
 def no_simulator_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test checks on a simulator of its own says nothing about the given cluster."""
@@ -61,7 +96,7 @@ def no_simulator_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _skip_own(_sim: Kubesim) -> Kubesim:
-    pytest.skip("needs the simulator: the test starts one of its own")
+    pytest.skip(OWN)
 
 
 @pytest.fixture
@@ -160,6 +195,18 @@ class Operator:
             assert time.monotonic() < end, f"not final: {found}"
             request = replace(request, begun=True)
 
+    def drain_until(self, so: Callable[[dict[str, Any]], Any], seconds: float = 2.0, **policy: Any) -> dict[str, Any]:
+        """Slices of one drain until its result is `so`: how far one slice comes depends on the cluster."""
+        self.runs += 1
+        request = self.request(Intent.DRAINED, f"run-{self.runs}", seconds, **policy)
+        end = time.monotonic() + patience()
+        while True:
+            found = service.run_slice(request)
+            if so(found):
+                return found
+            assert found["ended"] != "final" and time.monotonic() < end, f"not so: {found}"
+            request = replace(request, begun=True)
+
     def drain(self, **policy: Any) -> dict[str, Any]:
         return self.run(Intent.DRAINED, **policy)
 
@@ -206,10 +253,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     stats = terminalreporter.stats
     passed = stats.get("passed", [])
     touched = [report for report in passed if TOUCHED in map(tuple, report.user_properties)]
-    counted = dict.fromkeys([*MISSING.values(), "else"], 0)
-    for report in stats.get("skipped", []):
-        text = str(report.longrepr)
-        counted[next((word for start, word in MISSING.items() if start in text), "else")] += 1
+    counted = _by_word(str(report.longrepr) for report in stats.get("skipped", []))
     failed = len(stats.get("failed", [])) + len(stats.get("error", []))
     terminalreporter.write_line(
         f"integration-kubevirt: passed={len(touched)} failed={failed} "

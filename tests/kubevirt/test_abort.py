@@ -188,8 +188,7 @@ def test_an_abort_in_each_phase_leaves_the_vm_where_it_is(sim, operator, phase, 
         down = {"lab/virt-handler-down": "true"}
         sim.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update(down))
     uid = sim.find(VMIS, "vm")["metadata"]["uid"]
-    operator.slice(Intent.DRAINED, 2.0)
-    assert [m.get("status", {}).get("phase", "") for m in sim.all(VMIMS)] == [phase]
+    operator.drain_until(lambda _found: [m.get("status", {}).get("phase", "") for m in sim.all(VMIMS)] == [phase])
     found = operator.restore()
     assert (found["phase"], row(found, "vm")["verdict"]) == ("Active", "restored")
     vmi = sim.find(VMIS, "vm")

@@ -105,10 +105,9 @@ def test_a_budget_holds_one_back_and_the_others_do_not_wait(sim, operator) -> No
     add_pod(sim, "held", "n1", labels={"app": "held"})
     add_pod(sim, "free", "n1")
     add_budget(sim, "strict", 1, app="held")
-    first = operator.slice(Intent.DRAINED, 2.0, "r")
+    first = operator.drain_until(lambda _found: left(sim) == ["held"])
     assert (first["ended"], first["phase"], first["certificate"]) == ("out_of_time", "Draining", None)
     assert pod_row(first, "held")["reason"] == "DisruptionBudget"
-    assert left(sim) == ["held"]
     sim.edit(PDBS, "strict", lambda o: o["spec"].update(minAvailable=0), "default")
     found = operator.drain()
     assert found["phase"] == "Drained"

@@ -402,6 +402,9 @@ def test_a_mark_for_which_no_migration_is_made_is_told_and_taken_back(sim, opera
     text = "Error creating a Migration: quota of migrations is used up"
     vmi = sim.find(VMIS, "vm")
     sim.call(lambda: sim.world.event(vmi, "FailedCreate", text, "Warning"))
+    assert row(operator.slice(Intent.DRAINED, 6.0, "r"), "vm")["reason"] == "EvacuationNotStarted"
+    again = service.run_slice(replace(operator.request(Intent.DRAINED, "r", 0.01), begun=True))
+    assert row(again, "vm")["reason"] == "EvacuationNotStarted"
     found = operator.drain(pending_timeout=1.0)
     vm = row(found, "vm")
     assert (found["phase"], vm["reason"]) == ("Blocked", "EvacuationNotStarted")

@@ -1,0 +1,110 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a test needs that a given cluster has not got, read in its source: said before anything is begun.
+
+Followed are the functions of tests that it calls, and its fixtures. What cannot be read there (a knob in `**more`)
+is found out while it runs, by kubesim.given.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .given import WORDS, Given, lacks, lacks_pod
+
+OWN = "needs the simulator: the test starts one of its own"
+# Of a cluster: what leads to it in tests, and what starts one.
+_SIM, _STARTS = "sim", "Kubesim"
+
+
+def needs(functions: Iterable[Any], params: Mapping[str, Any] | None = None) -> str:
+    """Why these cannot run against a given cluster; empty: nothing is to be seen. `params`: the test's parameters."""
+    seen: set[Any] = set()
+    left = list(functions)
+    while left:
+        function = inspect.unwrap(left.pop())
+        if function in seen or not _of_tests(function):
+            continue
+        seen.add(function)
+        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+            why = _missing(node, params or {})
+            if why:
+                return why
+        left += _called(function)
+    return ""
+
+
+def _of_tests(function: Any) -> bool:
+    if not inspect.isfunction(function):
+        return False
+    file = Path(function.__code__.co_filename)
+    return file.name == "reading.py" or (file.parent.name == "kubevirt" and file.name != "conftest.py")
+
+
+def _called(function: Any) -> Iterator[Any]:
+    """Functions of tests that it names."""
+    for name in function.__code__.co_names:
+        found = function.__globals__.get(name)
+        if _of_tests(found):
+            yield found
+
+
+def _missing(node: ast.AST, params: Mapping[str, Any]) -> str:
+    if isinstance(node, ast.Attribute):
+        unknown = _is_sim(node.value) and not hasattr(Given, node.attr) and node.attr != "path"
+        return f"needs the simulator: {node.attr}" if unknown else ""
+    if not isinstance(node, ast.Call):
+        return ""
+    if isinstance(node.func, ast.Name):
+        if node.func.id == "add_pod":
+            pod = _words(node, params)
+            return lacks_pod(str(pod.get("owner", "")), str(pod.get("phase", "Running")))
+        return OWN if node.func.id == _STARTS else ""
+    if not (isinstance(node.func, ast.Attribute) and _is_sim(node.func.value)):
+        return ""
+    if node.func.attr == "add_vm":
+        return lacks(_words(node, params))
+    if node.func.attr == "edit" and _writes_what_others_own(node):
+        return "needs the simulator: it writes what only its owner may write"
+    return ""
+
+
+def _words(call: ast.Call, params: Mapping[str, Any]) -> dict[str, Any]:
+    """What the call gives by name. What a word of every VM is, is not always written there; a knob needs agents
+    whatever it is."""
+    found: dict[str, Any] = {}
+    for word in call.keywords:
+        if word.arg is None:
+            given = params.get(word.value.id, {}) if isinstance(word.value, ast.Name) else {}
+            found |= given if isinstance(given, dict) else {}
+        elif isinstance(word.value, ast.Name) and word.value.id in params:
+            found[word.arg] = params[word.value.id]
+        elif isinstance(word.value, ast.Constant) or word.arg not in WORDS:
+            found[word.arg] = _constant(word.value)
+    return found
+
+
+def _is_sim(node: ast.AST) -> bool:
+    return (isinstance(node, ast.Name) and node.id == _SIM) or (isinstance(node, ast.Attribute) and node.attr == _SIM)
+
+
+def _constant(node: ast.AST) -> Any:
+    return node.value if isinstance(node, ast.Constant) else None
+
+
+def _writes_what_others_own(call: ast.Call) -> bool:
+    """A VMI, or the status of anything."""
+    if call.args and isinstance(call.args[0], ast.Name) and call.args[0].id == "VMIS":
+        return True
+    return any(
+        isinstance(node, ast.Subscript) and _constant(node.slice) == "status"
+        for arg in call.args
+        for node in ast.walk(arg)
+    )
