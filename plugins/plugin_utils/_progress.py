@@ -219,8 +219,9 @@ def heartbeat(result: Mapping[str, Any], long: bool = False) -> str:
     if pods:
         first = ", ".join(f"{pod['name']} {pod['reason']}".strip() for pod in pods[:3])
         text += f"  {len(pods)} pods left: {first}"
-    if result.get("nudges"):
-        text += f"  KubeVirt re-triggered {result['nudges']} times"
+    woken = sum(vm.get("nudges", 0) for vm in result.get("vms", []) if vm["reason"] == "EvacuationNotStarted")
+    if woken:
+        text += f"  KubeVirt was reminded of that {'once' if woken == 1 else f'{woken} times'}"
     if long and not (waiting or moving or pods or result.get("findings")):
         text += f"  waits for the next look at {result['node']}: nothing is known to be in the way"
     return text

@@ -90,6 +90,8 @@ def _phase(entry: VMRecord, vm: VM | None, seen: bool) -> str:
         return vm.job.phase or "Running"
     last = entry.last
     if last is not None and not last.ended:
+        if last.work and vm is not None:
+            return "Failed"  # the platform's object is over, and the VM is here: why is not told yet
         return "Running" if seen else "Scheduled"
     if last is not None:
         # Over, but not yet seen at its target with everything that belongs to it.

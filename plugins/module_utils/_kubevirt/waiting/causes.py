@@ -77,9 +77,11 @@ class Known:
 
     @property
     def waits(self) -> Obj | None:
-        """The current one, if its guest has not moved."""
+        """The current one, if its guest has not moved. One that was withdrawn before it began waits for nothing."""
         current = self.current
         if current is None or facts.final(current):
+            return None
+        if facts.deleted(current) and facts.phase(current) in ("", "Pending"):
             return None
         return None if facts.switched(self.vmi, current) else current
 

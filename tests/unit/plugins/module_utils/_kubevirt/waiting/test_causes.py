@@ -54,3 +54,12 @@ def test_what_has_just_become_possible_should_begin(failed: str, freed: str, end
     found = causes.first(causes.Known(VMI, moves, NOW, CLUSTER, pods, holders=[], freed=at))
     assert found is not None and found.reason is reason
     assert ("it should begin" in found.message) == (reason is Reason.WaitingForSlot)
+
+
+def test_what_was_withdrawn_before_it_began_waits_for_nothing() -> None:
+    """The back-off that it stood in is told of one that is still wanted."""
+    moves = [vmim("m1", "Failed", "2026-01-01T00:09:55Z"), vmim("m2", "Pending", "2026-01-01T00:09:56Z")]
+    found = causes.first(causes.Known(VMI, moves, NOW, CLUSTER))
+    assert found is not None and found.reason is Reason.MigrationBackoff
+    moves[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:09:58Z"
+    assert causes.first(causes.Known(VMI, moves, NOW, CLUSTER)) is None
