@@ -81,7 +81,9 @@ def reasons() -> str:
     told = [reason for reason in Reason if not _only_beforehand(TABLE[reason])]
     for reason in told:
         row = TABLE[reason]
-        lines.append(f"| `{reason.value}` | {row.plane.value} | {row.sentence} | {row.remedy} |")
+        lines.append(
+            f"| `{reason.value}` | {row.plane.value} | {row.sentence} | {row.words(Platform.LIBVIRT).remedy} |"
+        )
     lines += [
         "\n## On KubeVirt\n",
         "The same reasons, where KubeVirt has other words for them.\n",
@@ -91,7 +93,7 @@ def reasons() -> str:
     for reason in told:
         words = TABLE[reason].on_kubevirt
         if words is not None:
-            lines.append(f"| `{reason.value}` | {words.sentence} | {words.remedy} |")
+            lines.append(f"| `{reason.value}` | {words.sentence} | {words.advice} |")
     return "\n".join(lines) + "\n\n" + run_errors() + "\n" + preflight()
 
 

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import CHECKED, TABLE, Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
+    CHECKED,
+    TABLE,
+    Platform,
+    Reason,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
     FIELDS,
     HOST_DEVICE,
@@ -33,6 +39,16 @@ CURE = "run: make reference"
 
 def test_the_catalogue_of_reasons_is_current() -> None:
     assert (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8") == tool.reasons(), CURE
+
+
+@pytest.mark.parametrize("platform", Platform)
+def test_a_remedy_that_names_an_option_names_the_variable_of_a_playbook_too(platform: Platform) -> None:
+    specs = yaml.safe_load((ROOT / "roles" / "drain" / "meta" / "argument_specs.yml").read_text(encoding="utf-8"))
+    options = [name.removeprefix("drain_") for name in specs["argument_specs"]["main"]["options"]]
+    for row in TABLE.values():
+        for words in (row.words(platform), row.words_beforehand(platform)):
+            named = [one for one in options if "_" in one and re.search(rf"(?<![\w.]){one}\b", words.remedy)]
+            assert all(f"drain_{one}" in words.remedy for one in named), words.remedy
 
 
 @pytest.mark.parametrize("module", tool.WITH_VM_ROW)

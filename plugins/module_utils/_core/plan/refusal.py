@@ -134,7 +134,7 @@ def _ways(fleet: Fleet, vm: VM, hosts: Sequence[_Host], other_profile: str) -> l
     cold = any(one.cold for one in hosts) and not vm.cold_findings
     if cold and fleet.request.policy.on_not_migratable is not OnNotMigratable.COLD_MIGRATE:
         ways.append("allow cold_migrate")
-    return ways or ["add a host that takes it, or allow a stop"]
+    return ways or ["add a host that takes it" + ("" if fleet.request.policy.allow_stop else ", or allow a stop")]
 
 
 def _why(hosts: Sequence[_Host]) -> str:

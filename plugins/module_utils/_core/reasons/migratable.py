@@ -61,19 +61,19 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.SEVNotLiveMigratable: Row(
         "The VM's memory is encrypted by AMD SEV.",
-        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+        "Such a VM cannot migrate: choose shutdown or cold_migrate as on_not_migratable.",
         lasting=True,
         preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
     ),
     Reason.SecureExecutionNotLiveMigratable: Row(
         "The VM runs with IBM Secure Execution.",
-        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+        "Such a VM cannot migrate: choose shutdown or cold_migrate as on_not_migratable.",
         lasting=True,
         preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
     ),
     Reason.TDXNotLiveMigratable: Row(
         "The VM is an Intel TDX guest.",
-        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+        "Such a VM cannot migrate: choose shutdown or cold_migrate as on_not_migratable.",
         lasting=True,
         preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
     ),
@@ -132,7 +132,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.LaunchSecurityNotLiveMigratable: Row(
         "The VM has a type of launch security that is not known to migrate.",
-        "Such a VM cannot migrate: choose on_not_migratable (shutdown or cold_migrate).",
+        "Such a VM cannot migrate: choose shutdown or cold_migrate as on_not_migratable.",
         lasting=True,
         preflight=Preflight(LIBVIRT, XML),
     ),

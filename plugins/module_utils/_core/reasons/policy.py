@@ -12,7 +12,7 @@ from .row import BOTH, KUBEVIRT, LIBVIRT, About, Preflight, Row, Severity, Words
 ROWS: dict[Reason, Row] = {
     Reason.StopNotAllowed: Row(
         "The drain has to stop this VM, and no option or rule allows that.",
-        "Set allow_stop for this VM (in a rule, or in a playbook drain_allow_stop), or stop it by hand.",
+        "Set allow_stop, or a rule for this VM that has it, or stop it by hand.",
         preflight=Preflight(BOTH, "strategy, rules, allow_stop"),
     ),
     Reason.ExternalOwnerTimedOut: Row(
@@ -33,7 +33,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.SkippedByPolicy: Row(
         "The policy leaves this VM on the node, so the node is not drained.",
-        "Move or stop the VM by hand, or choose another on_not_migratable (in a playbook drain_on_not_migratable).",
+        "Move or stop the VM by hand, or choose another on_not_migratable.",
         preflight=Preflight(BOTH, "on_not_migratable"),
     ),
     Reason.HookPending: Row(

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -46,12 +47,23 @@ XML = "the domain's XML"
 CONDITION = "the VMI's condition LiveMigratable"
 
 
+# Options that remedies name, of which the roles have a variable.
+_OPTION = re.compile(
+    r"(?<![\w.])(allow_stop|force_stop|on_not_migratable|external_timeout|shutdown_timeout|pending_timeout)(?!\w)"
+)
+
+
 @dataclass(frozen=True)
 class Words:
     """What a reason means, and what to do about it."""
 
     sentence: str
     remedy: str
+
+    @property
+    def advice(self) -> str:
+        """The remedy, also for who runs a playbook, where an option of a module is a variable of a role."""
+        return _OPTION.sub(r"\1 (playbooks: drain_\1)", self.remedy)
 
 
 @dataclass(frozen=True)
@@ -94,14 +106,15 @@ class Row:
     preflight: Preflight | None = None
 
     def words(self, platform: Platform) -> Words:
+        found = Words(self.sentence, self.remedy)
         if platform is Platform.KUBEVIRT and self.on_kubevirt is not None:
-            return self.on_kubevirt
-        return Words(self.sentence, self.remedy)
+            found = self.on_kubevirt
+        return Words(found.sentence, found.advice)
 
     def words_beforehand(self, platform: Platform) -> Words:
         words = self.words(platform)
         remedy = self.preflight.remedy if self.preflight is not None else ""
-        return Words(words.sentence, remedy or words.remedy)
+        return Words(words.sentence, Words("", remedy).advice or words.remedy)
 
     def decides(self, platform: Platform) -> str:
         """The fact that it hangs on in the preflight."""

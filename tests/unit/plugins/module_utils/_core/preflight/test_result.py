@@ -22,6 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     TABLE,
     About,
     Finding,
+    Platform,
     Reason,
     Severity,
 )
@@ -83,7 +84,8 @@ def test_blockers_come_first_one_line_each_with_the_remedy() -> None:
     assert told["blockers"] == [
         "BLOCKER PeerUnreachable host c: no route to host It keeps the slots. -> "
         + CHECKED[Reason.PeerUnreachable].remedy,
-        "BLOCKER DisksNotLiveMigratable VM vm0: vda. -> " + TABLE[Reason.DisksNotLiveMigratable].remedy,
+        "BLOCKER DisksNotLiveMigratable VM vm0: vda. -> "
+        + TABLE[Reason.DisksNotLiveMigratable].words(Platform.LIBVIRT).remedy,
     ]
     assert told["node_blockers"] == told["blockers"][:1]
     assert told["cautions"][0].startswith("WARNING CordonedByOthers node a: ")
