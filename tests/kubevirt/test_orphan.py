@@ -167,3 +167,16 @@ def test_nothing_is_left_where_temporary_files_are(sim, plays, monkeypatch, tmp_
     assert [path.name for path in folder.iterdir() if not path.name.startswith("pymp-")] == []
     left = {path.name[:13] for path in (tmp_path / "ansible" / "tmp").glob("*")}
     assert left <= ({"ansible-local"} if playbook == "drain" else set())
+
+
+def test_nor_by_the_other_playbooks(sim, plays, monkeypatch, tmp_path) -> None:
+    """Each comes to its end here; one after the other, in one directory."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setitem(plays._env, "TMPDIR", str(folder))
+    sim.add_vm("vm", "n1", migrate_seconds="5")
+    for name in ("preflight", "plan", "drain", "status", "restore"):
+        done = plays.own(name, maintenance_hosts="n1")
+        assert done.returncode == 0, done.stdout
+        assert [path.name for path in folder.iterdir()] == [], name
+        assert [path.name for path in (tmp_path / "ansible" / "tmp").glob("*")] == [], name
