@@ -27,8 +27,10 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim import Kubesim
 from kubesim.given import TOUCHED, Given
+from kubesim.kinds import NODES as KINDS_OF_NODES
 from kubesim.needs import OWN, needs
 from kubesim.patience import patience
+from kubesim.remote import Remote
 
 NODES = ("n1", "n2", "n3")
 
@@ -58,6 +60,7 @@ def given_cluster() -> str:
 
 def _tell_what_it_cannot_give(items: list[pytest.Item]) -> None:
     """Before the first test: what skips in the middle of one has made VMs by then."""
+    others = {node["metadata"]["name"] for node in Remote(Path(given_cluster())).all(KINDS_OF_NODES)} - {*NODES}
     for item in items:
         made_by = getattr(item, "_fixtureinfo", None)
         fixtures = [found[-1].func for found in made_by.name2fixturedefs.values()] if made_by else []
@@ -65,6 +68,8 @@ def _tell_what_it_cannot_give(items: list[pytest.Item]) -> None:
         why = needs([getattr(item, "function", None), *fixtures], given.params if given else {})
         if not why and "still" in getattr(item, "fixturenames", ()):
             why = OWN
+        if not why and others and item.get_closest_marker("three_nodes"):
+            why = "needs the simulator: a cluster of three nodes"
         if why:
             item.add_marker(pytest.mark.skip(reason=why))
 

@@ -63,6 +63,7 @@ def test_a_second_attempt_may_succeed(sim, one) -> None:
     assert (found["phase"], vm(found)["attempts"]) == ("Migrated", 2)
 
 
+@pytest.mark.three_nodes
 def test_what_no_node_takes_is_withdrawn_and_named(sim, one) -> None:
     sim.add_vm("vm", "n1")
     nowhere(sim)

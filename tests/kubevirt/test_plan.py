@@ -250,6 +250,7 @@ def test_a_vm_that_blocks_the_drain_blocks_the_plan(sim, operator) -> None:
     assert operator.drain()["phase"] == "Blocked"
 
 
+@pytest.mark.three_nodes
 def test_a_vm_under_migration_counts_on_both_nodes(sim, operator) -> None:
     """Its target pod requests memory there, which nobody else gets."""
     sim.add_vm("vm", "n1", memory="512Mi")

@@ -100,6 +100,7 @@ def test_a_host_that_is_not_given_back_is_named_with_the_reason(sim, plays) -> N
 
 
 @pytest.mark.full
+@pytest.mark.three_nodes
 def test_the_status_shows_each_host_and_its_vms(sim, plays, tmp_path: Path) -> None:
     """Of a roll that lives, and of none; it changes nothing."""
     sim.add_vm("moves", "n1", migrate_seconds="3000")

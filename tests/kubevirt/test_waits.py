@@ -118,12 +118,14 @@ def test_a_taint_that_only_discourages_keeps_nobody_away(sim, operator) -> None:
     assert operator.drain()["phase"] == "Drained"
 
 
+@pytest.mark.three_nodes
 def test_of_a_node_without_vms_it_is_asked_who_takes_any(sim, operator) -> None:
     assert exists(operator)
     dedicated(sim, "n2", "n3")
     assert not exists(operator)
 
 
+@pytest.mark.three_nodes
 def test_a_pod_may_tolerate_more_than_its_vm_says(sim, operator) -> None:
     """The cluster adds what it adds by default in a namespace."""
     sim.add_vm("vm", "n1")
