@@ -35,7 +35,12 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_checks": {"type": "str"},
     "maintenance_count_others": {"type": "bool"},
     "maintenance_dirty_rates": {"type": "dict", "values": "float"},
+    "maintenance_confirm_off": {"type": "str"},
+    "maintenance_fence": {"type": "dict"},
+    "maintenance_fence_from": {"type": "str"},
+    "maintenance_fence_tasks": {"type": "str"},
     "maintenance_fleet": {"type": "list"},
+    "maintenance_guard": {"type": "bool"},
     "maintenance_hosts": {"type": "raw"},
     "maintenance_labels": {"type": "dict"},
     "maintenance_link_mib_s": {"type": "float", "positive": True},
@@ -72,6 +77,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_slots_on": {"type": "str"},
     "maintenance_soak": {"type": "duration"},
     "maintenance_speeds": {"type": "dict"},
+    "maintenance_stays_off": {"type": "bool"},
     "maintenance_status_file": {"type": "file"},
     "maintenance_taints": {"type": "list"},
     "maintenance_take_over": {"type": "bool"},
@@ -104,6 +110,8 @@ INTERNAL = frozenset(
         "maintenance_restored",
         "maintenance_looked",
         "maintenance_reached",
+        "maintenance_off",
+        "maintenance_recovered",
         "maintenance_roll",
         "maintenance_roll_order",
         "maintenance_roll_stats",
@@ -121,7 +129,7 @@ INTERNAL = frozenset(
         "rules_shared_storage",
     )
 )
-SECRET = ("_metrics",)  # has a token
+SECRET = ("_metrics", "_fence")  # has a token, or a password
 # Of a role's own variables that hide a shared one those that may be an empty text.
 EMPTY = ("_plan_file", "_reason", "_requester", "_run_id", "_slots_on")
 # Of hosts, which must be in the inventory.

@@ -153,6 +153,8 @@ class Host:
         if not procs.wait_for(lambda: procs.alive(init) is None):
             raise LabError(f"{self.name}: its first process does not end")
         procs.stop(init)
+        # The kernel takes its network away a little later; until then a new one cannot have the cable.
+        procs.wait_for(lambda: not network.link_exists(names.veth(self.number, self.index)))
 
     def reboot(self) -> None:
         """What `reboot` on the host does."""

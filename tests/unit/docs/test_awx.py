@@ -21,7 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils import _variab
 
 ROOT = Path(__file__).resolve().parents[3]
 AWX = ROOT / "docs" / "awx"
-PROJECT = {"plan", "preflight", "roll", "status", "abort", "drain", "restore"}
+PROJECT = {"plan", "preflight", "roll", "status", "abort", "drain", "restore", "protect", "recover"}
 DEFAULTS = {"text": str, "textarea": str, "password": str, "multiplechoice": str, "integer": int, "float": (int, float)}
 RELATED = ("success_nodes", "failure_nodes", "always_nodes")
 

@@ -135,6 +135,7 @@ class Reason(str, Enum):
     # The node.
     InboundMigration = "InboundMigration"
     VMStartsHere = "VMStartsHere"
+    MayStartTwice = "MayStartTwice"
     NodeUnreadable = "NodeUnreadable"
     RunsTheMaintenance = "RunsTheMaintenance"
     # Only in the preflight: what a VM is busy with, what others do, the fleet.

@@ -21,6 +21,13 @@ ROWS: dict[Reason, Row] = {
             on_kubevirt="target pods on the node",
         ),
     ),
+    Reason.MayStartTwice: Row(
+        "The VM of a dead host is not started elsewhere: it could be started twice.",
+        (
+            "Let protect install the guard on each host (maintenance_guard), use a lock manager (virtlockd, sanlock),"
+            " or say that this host does not come back (maintenance_stays_off)."
+        ),
+    ),
     Reason.VMStartsHere: Row(
         "A VM is starting on the node: its pod was put there before the cordon.",
         "Check the pod's events. Delete the pod to have the VM started on another node.",

@@ -275,6 +275,13 @@ def is_lost(exc: Exception) -> bool:
     return code in (ERR_INTERNAL, ERR_SYSTEM, None) and any(word in text for word in _LOST_TEXTS)
 
 
+def keep_state() -> int:
+    """Flags for undefining: the definition alone. NVRAM and TPM state are on storage that both hosts
+    share, or are the only copy: never ours to remove. Without the first flag libvirt refuses."""
+    keep_tpm = getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)  # since libvirt 8.9
+    return int(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | keep_tpm)
+
+
 def is_full(exc: Exception) -> bool:
     """Does this error mean that a file system has no space, no inodes or no quota left?"""
     return any(os.strerror(number) in str(exc) for number in (errno.ENOSPC, errno.EDQUOT))

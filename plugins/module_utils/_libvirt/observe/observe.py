@@ -94,7 +94,8 @@ class Observer:
             not_asked=frozenset(name for name, read in reads.items() if read.not_asked),
         )
         for host in [self._source, *self._peers]:
-            obs.nodes[host.name] = self._node(host, reads[host.name])
+            obs.nodes[host.name] = node_of(host, reads[host.name], groups=host is not self._source)
+        obs.nodes[self._source.name].boot_id = self._boot_id
         if mine.cordoned and not mine.error and record is not None:
             self._whose_cordon(record, obs)
         taken = {
@@ -142,57 +143,6 @@ class Observer:
             obs.nodes[self._source.name].our_cordon = is_ours(self._source.store, record)
         except libvirt.libvirtError:
             return
-
-    def _node(self, host: Host, read: HostNow) -> Node:
-        config = host.config
-        node = Node(
-            name=host.name,
-            reachable=not read.error,
-            message=read.error or "; ".join(read.unread.values()),
-            cordoned=read.cordoned,
-            reserve_mib=config.reserve_mib,
-            roll_rank=config.roll_rank,
-            roll_done=config.roll_done,
-            expects=config.expects,
-            boot_id=self._boot_id if host is self._source else "",
-            labels=config.labels,
-            taints=config.taints,
-        )
-        if read.error:
-            return node
-        node.capacity_mib = host.capacity_mib
-        node.version = read.version
-        reserved = {r.vm: r.memory_mib for r in read.reservations}
-        active = [d for d in read.domains.values() if d.state is not State.SHUTOFF]
-        node.vm_count = len(active)
-        # As admission counts: somebody else's migration has no reservation.
-        incoming = {d.uuid for d in active if d.state is State.INCOMING}
-        node.inbound = len(incoming.union(reserved))
-        node.inbound_from = frozenset(r.source for r in read.reservations)
-        node.reserved_mib = sum(reserved.values())
-        # A VM that is arriving is both a reservation and a domain: it counts once.
-        node.committed_mib = node.reserved_mib + sum(d.memory_mib for d in active if d.uuid not in reserved)
-        if host is not self._source:
-            self._count_groups(host, active, node)
-        return node
-
-    @staticmethod
-    def _count_groups(host: Host, active: Sequence[DomainNow], node: Node) -> None:
-        """Where a group is not known the host takes nothing: it may have what must be apart."""
-        for domain in active:
-            try:
-                group = host.group_of(domain.uuid)
-            except HostUnreachable as exc:
-                node.reachable, node.message = False, str(exc)
-                return
-            except libvirt.libvirtError as exc:
-                if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-                    continue  # it left between two reads
-                node.reachable = False
-                node.message = f"{host.name}: the group of {domain.name} cannot be read: {exc}"
-                return
-            if group:
-                node.group_counts[group] = node.group_counts.get(group, 0) + 1
 
     def _sighting(
         self, peer: Host, read: HostNow, wanted: set[str], record: NodeRecord | None, obs: Observation
@@ -269,6 +219,58 @@ class Observer:
 
     def _control_node_reason(self, domain: DomainNow) -> str:
         return self._control_node.why(domain.uuid, domain.name, lambda: self._source.domain(domain.uuid))
+
+
+def node_of(host: Host, read: HostNow, groups: bool = True) -> Node:
+    """A host as placement wants it. `groups`: count its VMs by their anti-affinity groups."""
+    config = host.config
+    node = Node(
+        name=host.name,
+        reachable=not read.error,
+        message=read.error or "; ".join(read.unread.values()),
+        cordoned=read.cordoned,
+        reserve_mib=config.reserve_mib,
+        roll_rank=config.roll_rank,
+        roll_done=config.roll_done,
+        expects=config.expects,
+        labels=config.labels,
+        taints=config.taints,
+    )
+    if read.error:
+        return node
+    node.capacity_mib = host.capacity_mib
+    node.version = read.version
+    reserved = {r.vm: r.memory_mib for r in read.reservations}
+    active = [d for d in read.domains.values() if d.state is not State.SHUTOFF]
+    node.vm_count = len(active)
+    # As admission counts: somebody else's migration has no reservation.
+    incoming = {d.uuid for d in active if d.state is State.INCOMING}
+    node.inbound = len(incoming.union(reserved))
+    node.inbound_from = frozenset(r.source for r in read.reservations)
+    node.reserved_mib = sum(reserved.values())
+    # A VM that is arriving is both a reservation and a domain: it counts once.
+    node.committed_mib = node.reserved_mib + sum(d.memory_mib for d in active if d.uuid not in reserved)
+    if groups:
+        _count_groups(host, active, node)
+    return node
+
+
+def _count_groups(host: Host, active: Sequence[DomainNow], node: Node) -> None:
+    """Where a group is not known the host takes nothing: it may have what must be apart."""
+    for domain in active:
+        try:
+            group = host.group_of(domain.uuid)
+        except HostUnreachable as exc:
+            node.reachable, node.message = False, str(exc)
+            return
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                continue  # it left between two reads
+            node.reachable = False
+            node.message = f"{host.name}: the group of {domain.name} cannot be read: {exc}"
+            return
+        if group:
+            node.group_counts[group] = node.group_counts.get(group, 0) + 1
 
 
 def _lacks(read: HostNow, mine: HostNow, wanted: AbstractSet[str]) -> bool:

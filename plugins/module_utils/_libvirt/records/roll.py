@@ -110,8 +110,11 @@ def note_seen(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str,
 class RollVolumes:
     """Implements roll.record.RollStore. Raises RollUnreadable, RecordError, PolicyError.
 
-    `hosts`: the fleet by name. `quorum_hosts`: those that count the slots.
+    `hosts`: the fleet by name. `quorum_hosts`: those that count the slots. `prefix`: of the volumes.
     """
+
+    prefix = PREFIX
+    load: Callable[[str], Any] = staticmethod(Roll.from_json)
 
     def __init__(self, hosts: Mapping[str, Host], quorum_hosts: Sequence[str]) -> None:
         self._hosts = hosts
@@ -125,7 +128,7 @@ class RollVolumes:
         self._threads.close()
 
     def read(self) -> tuple[Roll | None, Seen]:
-        found, errors = self._ask(self._quorum, _read)
+        found, errors = self._ask(self._quorum, self._read)
         if not are_majority(found, self._quorum):
             raise RollUnreadable(
                 f"The record of a roll cannot be read: of {', '.join(self._quorum)} most must "
@@ -136,7 +139,7 @@ class RollVolumes:
 
     def read_any(self) -> Roll | None:
         """What the hosts that answer have, however few: enough to keep off, not to begin."""
-        return self._newest(self._ask(self._quorum, _read)[0])
+        return self._newest(self._ask(self._quorum, self._read)[0])
 
     def _newest(self, found: Mapping[str, tuple[list[int], tuple[int, str] | None]]) -> Roll | None:
         whole = [text for _have, text in found.values() if text is not None]
@@ -145,9 +148,9 @@ class RollVolumes:
         number = max(number for number, _text in whole)
         texts = [text for other, text in whole if other == number]
         try:
-            return Roll.from_json(max(texts, key=texts.count))
+            return self.load(max(texts, key=texts.count))
         except RecordError as exc:
-            where = f"volumes {PREFIX}.* in pool virtops of {', '.join(found)}"
+            where = f"volumes {self.prefix}.* in pool virtops of {', '.join(found)}"
             raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc
 
     def write(self, roll: Roll, seen: Seen) -> bool:
@@ -159,11 +162,11 @@ class RollVolumes:
                 continue
             try:
                 store = self._hosts[name].store
-                if not store.create(f"{PREFIX}.{number}", text.encode()):
+                if not store.create(f"{self.prefix}.{number}", text.encode()):
                     self._withdraw(made, number)
                     return False
                 made.append(name)
-                if not seen[name].issuperset(set(store.generations(PREFIX)) - {number}):
+                if not seen[name].issuperset(set(store.generations(self.prefix)) - {number}):
                     self._withdraw(made, number)
                     return False
             except (HostUnreachable, StoreError, libvirt.libvirtError):
@@ -186,7 +189,7 @@ class RollVolumes:
         """What cannot be deleted is older than what counts, or goes with the next write."""
         try:
             for number in sorted(numbers):
-                self._hosts[name].store.delete(f"{PREFIX}.{number}")
+                self._hosts[name].store.delete(f"{self.prefix}.{number}")
         except (HostUnreachable, StoreError, libvirt.libvirtError):
             self._hosts[name].close()
 
@@ -215,7 +218,7 @@ class RollVolumes:
         """The roll whose record these hosts have, that do not keep it by this inventory. One that cannot be read is
         none."""
         try:
-            found = self._newest(self._ask(names, _read)[0]) if names else None
+            found = self._newest(self._ask(names, self._read)[0]) if names else None
         except RecordError:
             return None
         return None if found is None or found.state in OVER else found
@@ -260,6 +263,15 @@ class RollVolumes:
         self._late = {**{name: task for name, task in self._late.items() if name not in names}, **late}
         return answers, {**dict.fromkeys(late, _LATE), **errors}
 
+    def _read(self, host: Host) -> tuple[list[int], tuple[int, str] | None]:
+        """The generations on this host, and the newest whole one."""
+        have: list[int] = host.store.generations(self.prefix)
+        try:
+            found: Any = host.store.read_generation(self.prefix)
+        except VolumeTorn:
+            return have, None
+        return have, None if found is None else (found.number, found.text)
+
 
 def _guarded(host: Host, question: Callable[[Host], T]) -> Callable[[], T]:
     """What fails on a host is its error, as one kind."""
@@ -283,13 +295,3 @@ def _names(host: Host) -> list[str]:
 
 def _has_roll(volumes: Iterable[str]) -> bool:
     return any(split_generation(volume)[0] == PREFIX for volume in volumes)
-
-
-def _read(host: Host) -> tuple[list[int], tuple[int, str] | None]:
-    """The generations on this host, and the newest whole one."""
-    have: list[int] = host.store.generations(PREFIX)
-    try:
-        found: Any = host.store.read_generation(PREFIX)
-    except VolumeTorn:
-        return have, None
-    return have, None if found is None else (found.number, found.text)

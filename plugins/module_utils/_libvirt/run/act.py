@@ -16,7 +16,7 @@ from ..._core.model.record import Attempt, NodeRecord, RecordError
 from ..._core.reasons.reason import Finding, Reason
 from ..domain.metadata import is_marked, with_marks, without_marks
 from ..domain.state import is_resumable
-from ..host.connection import HostUnreachable, libvirt
+from ..host.connection import HostUnreachable, keep_state, libvirt
 from ..host.errors import HolderError
 from ..observe.host import Host, finish_arrival, write_metadata
 from ..records.claims import Claims
@@ -195,7 +195,7 @@ class Actor:
             # A move that was cut off before its end: there it would be gone once it is off.
             self._define(action.target, there)
         if not dom.isActive():
-            flags = _keep_state()
+            flags = keep_state()
             if action.do is Do.CLEAN_SOURCE:
                 # It runs there: a state saved here is older. Of one that is off it is the state.
                 flags |= libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
@@ -254,7 +254,7 @@ class Actor:
             raise StoreError(f"{here.name()} is not defined on {self._source.name}")
         dom = self._hosts[action.target].domain(action.vm)
         if not dom.isActive():
-            dom.undefineFlags(_keep_state())
+            dom.undefineFlags(keep_state())
 
     def _cold_return(self, action: Action, record: NodeRecord) -> None:
         """Back: defined here first, and read so. Then it may go there (COLD_WITHDRAW)."""
@@ -292,13 +292,6 @@ def _attempt_of(action: Action, record: NodeRecord) -> Attempt | None:
     entry = record.vms.get(action.vm)
     attempts = entry.attempts if entry is not None else []
     return next((a for a in attempts if a.number == action.attempt), None)
-
-
-def _keep_state() -> int:
-    """Undefining takes the definition alone. NVRAM and TPM state are on storage that both hosts
-    share, or are the only copy: never ours to remove. Without the first flag libvirt refuses."""
-    keep_tpm = getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)  # since libvirt 8.9
-    return int(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | keep_tpm)
 
 
 def reason_of(do: Do) -> Reason:

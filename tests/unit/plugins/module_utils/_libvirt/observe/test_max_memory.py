@@ -22,7 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host, observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import vm as vm_facts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import Host, HostConfig, HostNow
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import Observer
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import node_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import claims
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import Reservation, format_name
 
@@ -107,8 +107,7 @@ class Target:
         return now
 
     def node(self) -> Node:
-        source = Host(HostConfig("a", "x://a"), lambda _uri: self.conn)
-        return Observer(source, [self.host], "boot", "")._node(self.host, self.read())
+        return node_of(self.host, self.read())
 
     def counted(self, uuid: str) -> int:
         return self.read().domains[uuid].memory_mib

@@ -25,7 +25,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
     HostConfig,
     HostNow,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import Observer
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import Observer, node_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import unreadable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import Reservation
 
@@ -41,10 +41,8 @@ CONNECTION = SimpleNamespace(isAlive=lambda: True, getFreeMemory=lambda: 900 * 1
 
 
 def node(read: HostNow, memory: int = 8 * GIB, reserve: int = 0) -> Node:
-    source = Host(HostConfig("a", "qemu:///system"), lambda _uri: CONNECTION)
     config = HostConfig("b", "qemu+tls://b/system", memory_mib=memory, reserve_mib=reserve)
-    observer = Observer(source, [], "boot", "")
-    return observer._node(Host(config, lambda _uri: CONNECTION), read)
+    return node_of(Host(config, lambda _uri: CONNECTION), read)
 
 
 def test_room_is_what_was_declared_less_what_is_promised(monkeypatch) -> None:

@@ -29,6 +29,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import MoveOrder
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import connection
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import HolderError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claims import Claims
@@ -92,7 +93,7 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.binding = fakes.Binding()
-        for module in (act, host, migrate):
+        for module in (act, connection, host, migrate):
             monkeypatch.setattr(module, "libvirt", self.binding)
         self.calls: list[str] = []
         self.orders: list[dict[str, Any]] = []

@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from types import FrameType
+from typing import Any
+
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.looks import CONTROLLER, View
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid, playbook
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure, lines
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
+
+MODULE = "virtops.maintenance.virt_recovery"
+# Seconds for a word from the host. A connection that ssh keeps (ControlPersist) waits for TCP, a quarter of an hour.
+_PATIENCE = 15
+
+
+@contextmanager
+def _deadline(seconds: int) -> Iterator[None]:
+    """Raises TimeoutError. An action runs in the main thread of a process of its own."""
+
+    def over(_number: int, _frame: FrameType | None) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class ActionModule(ActionBase):
+    """Calls virt_recovery slice by slice and shows what changed. Decides nothing."""
+
+    _supports_check_mode = True
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        base = super().run(tmp, task_vars)
+        if self._task.args.get("state") == "seen" and not self._task.args.get("host"):
+            return {**base, "view": self._own_connection(), "changed": False}
+        check_rules(self._task.args)
+        args = {"controller_uuid": own_uuid(), **given(self._task.args)}
+        shown: set[str] = set()
+        changed = False
+        while True:
+            result = self._execute_module(
+                module_name=MODULE, module_args={**args, "playbook": playbook()[1]}, task_vars=task_vars
+            )
+            changed = changed or bool(result.get("changed"))
+            result["changed"] = changed
+            for line in lines(result, bool(self._task.check_mode)):
+                if line not in shown:
+                    Display().display(stamped(plain(line)))
+                    shown.add(line)
+            if result.get("phase") != "Recovering":
+                break
+            args["run_id"] = result["run_id"]
+        result["not_done"] = failure(result)
+        return {**base, **result}
+
+    def _own_connection(self) -> dict[str, Any]:
+        """Does the host answer to Ansible? A login that is refused is an answer."""
+        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        try:
+            with _deadline(_PATIENCE):
+                self._low_level_execute_command("true")
+            answers, text = True, "Ansible reaches it"
+        except AnsibleAuthenticationFailure:
+            answers, text = True, "it refuses Ansible's login"
+        except AnsibleConnectionFailure as exc:
+            answers, text = False, plain(str(exc))
+        except TimeoutError:
+            answers, text = False, f"Ansible's connection did not answer within {_PATIENCE} s"
+            if hasattr(self._connection, "reset"):
+                self._connection.reset()
+        return View(CONTROLLER, at, answers, text=text).to_dict()

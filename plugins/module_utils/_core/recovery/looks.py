@@ -1,0 +1,108 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which host is dead, and which only cannot be reached. Pure.
+
+Each observer says what it saw of the host, with its time. Put together they tell how the host looks; none of that is
+a proof that it is off (see `proof`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+CONTROLLER = "controller"  # the name of the view by Ansible's own connection
+# So many peers have to look, if there are so many: one that is cut off itself sees all others dead.
+LEAST = 2
+
+
+class Looks(str, Enum):
+    """How a host looks. Only in the last two may it be fenced, and only with a proof are its VMs started elsewhere."""
+
+    ALIVE = "Alive"
+    LIBVIRT_DEAD = "LibvirtDead"  # the host answers, its libvirtd does not: its guests may live
+    CUT_OFF_FROM_CONTROLLER = "CutOffFromController"  # its peers reach it
+    CUT_OFF = "CutOff"  # nobody reaches it, and its guests show signs of life
+    PROBABLY_DEAD = "ProbablyDead"
+    NOT_KNOWN = "NotKnown"  # too few looked
+
+
+MAY_BE_FENCED = frozenset({Looks.CUT_OFF, Looks.PROBABLY_DEAD})
+
+
+@dataclass(frozen=True)
+class View:
+    """What one observer saw. `by`: CONTROLLER or the name of a peer. `at`: UTC.
+
+    `answers`: the host's kernel answered, if only to refuse. `libvirt`: its libvirtd answered. `guests`: names of its
+    VMs that show signs of life, with the sign. `text`: what was tried and what came of it.
+    """
+
+    by: str
+    at: str
+    answers: bool = False
+    libvirt: bool = False
+    guests: tuple[str, ...] = ()
+    text: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "guests": list(self.guests)}
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> View:
+        """Raises KeyError, TypeError for what is none."""
+        return cls(
+            str(raw["by"]),
+            str(raw["at"]),
+            bool(raw.get("answers")),
+            bool(raw.get("libvirt")),
+            tuple(str(name) for name in raw.get("guests") or ()),
+            str(raw.get("text") or ""),
+        )
+
+
+@dataclass(frozen=True)
+class Judgement:
+    looks: Looks
+    text: str
+
+    @property
+    def may_be_fenced(self) -> bool:
+        return self.looks in MAY_BE_FENCED
+
+    @property
+    def lives(self) -> bool:
+        """Was the host itself seen? Then an old proof proves nothing any more."""
+        return self.looks in (Looks.ALIVE, Looks.LIBVIRT_DEAD, Looks.CUT_OFF_FROM_CONTROLLER)
+
+
+def judge(host: str, views: Sequence[View], peers: int) -> Judgement:
+    """`peers`: how many hosts of the fleet there are beside it."""
+    own = [view for view in views if view.by == CONTROLLER]
+    others = [view for view in views if view.by != CONTROLLER]
+    tried = "; ".join(f"{view.by} at {view.at}: {view.text}" for view in views)
+    reached = any(view.answers for view in own)
+    if any(view.libvirt for view in views):
+        if own and not reached:
+            return Judgement(
+                Looks.CUT_OFF_FROM_CONTROLLER, f"{host} lives: its peers reach it, the controller does not. {tried}"
+            )
+        return Judgement(Looks.ALIVE, f"{host} lives: its libvirtd answers. {tried}")
+    if any(view.answers for view in views):
+        return Judgement(
+            Looks.LIBVIRT_DEAD, f"{host} answers, and its libvirtd does not: its guests may be running. {tried}"
+        )
+    needed = min(LEAST, peers)
+    if len(others) < needed:
+        names = ", ".join(view.by for view in others) or "none of its peers"
+        return Judgement(
+            Looks.NOT_KNOWN, f"Whether {host} lives is not known: {names} looked, {needed} have to. {tried}".rstrip()
+        )
+    signs = sorted({guest for view in views for guest in view.guests})
+    if signs:
+        return Judgement(Looks.CUT_OFF, f"{host} is cut off, and its guests live: {', '.join(signs)}. {tried}")
+    return Judgement(Looks.PROBABLY_DEAD, f"{host} is probably dead: nobody reaches it. {tried}")

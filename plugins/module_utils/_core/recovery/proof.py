@@ -1,0 +1,94 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What proves that a host is off. Pure.
+
+That it does not answer proves nothing. A proof is a power state that somebody read: a fence agent, the user's own
+tasks, or a person who says so of the moment at which this host was found dead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+from ..model import wall
+from ..model.policy import PolicyError
+from .looks import View
+
+_COUNTS_FOR = 3600.0  # seconds
+_SAMPLE = "host-a@2026-11-27T14:03:00Z"
+
+
+class Kind(str, Enum):
+    AGENT = "agent"
+    TASKS = "tasks"
+    PERSON = "person"
+
+
+@dataclass(frozen=True)
+class Proof:
+    """`at`: when the power state was read, UTC. `by`: who says it. `how`: by what it was read."""
+
+    kind: Kind
+    at: str
+    by: str
+    how: str
+
+    def to_dict(self) -> dict[str, str]:
+        return {**asdict(self), "kind": self.kind.value}
+
+    def __str__(self) -> str:
+        return f"off at {self.at}, by {self.how} ({self.by})"
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Proof:
+        """Raises PolicyError for what proves nothing."""
+        try:
+            kind, texts = Kind(raw.get("kind")), {key: str(raw.get(key) or "") for key in ("at", "by", "how")}
+        except ValueError:
+            raise PolicyError(
+                f"proof.kind is {raw.get('kind')!r}: expected is one of {', '.join(kind.value for kind in Kind)}"
+            ) from None
+        for key, text in texts.items():
+            if not text:
+                raise PolicyError(f"proof.{key} is missing: expected is who read the power state, when and how")
+        return cls(kind, **texts)
+
+
+def confirmed(text: str, host: str, found_dead: str, by: str, now: str) -> Proof:
+    """A person's word that a host is off: HOST@TIME, the host and the moment at which it was found dead, as the run
+    before printed it. So an old command in the history of a shell proves nothing.
+
+    `found_dead`: that moment; empty: it was not found dead before. `now`: UTC. The word counts for an hour: after that
+    the host may have been up in between. Raises PolicyError.
+    """
+    name, at_sign, moment = text.partition("@")
+    if not (name and at_sign and moment):
+        raise PolicyError(f"maintenance_confirm_off is {text!r}: expected is HOST@TIME, such as {_SAMPLE}")
+    if name != host:
+        raise PolicyError(f"maintenance_confirm_off is about {name}, and this is {host}: nothing was started")
+    if not found_dead:
+        raise PolicyError(
+            f"maintenance_confirm_off is given, and no run before this one found {host} dead: run without it first,"
+            " see that the host is off, then give the time that is printed"
+        )
+    if moment != found_dead:
+        raise PolicyError(
+            f"maintenance_confirm_off says {moment}, and {host} was found dead at {found_dead}: see that it is off now,"
+            f" then give {host}@{found_dead}"
+        )
+    if now > wall.after(found_dead, _COUNTS_FOR):
+        raise PolicyError(
+            f"maintenance_confirm_off says {moment}, which is over an hour ago ({now} now): run without it, see that"
+            f" {host} is off, then give the time that is printed"
+        )
+    return Proof(Kind.PERSON, found_dead, by, "a person, who saw that it is off")
+
+
+def contradicted(views: Sequence[View]) -> tuple[str, ...]:
+    """Guests that show signs of life, whatever a proof says: a BMC that says off may be another host's."""
+    return tuple(sorted({guest for view in views for guest in view.guests}))

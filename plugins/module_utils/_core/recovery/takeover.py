@@ -1,0 +1,122 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""For each VM of a host that is proven to be off: where it is started, or why it stays. Pure.
+
+Two things must never be: a VM that is started while its host may run it, and one that its host starts again when it
+comes back. The proof is against the first. Against the second something has to keep the host from it: see `Safety`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from ..decision.placement import Placement
+from ..decision.strategy import choose
+from ..model.observation import VM, Observation, Sighting, State, is_active
+from ..model.policy import Limits, Policy
+from ..reasons.reason import Finding, Reason
+from .record import Recovery, Step, Taken
+
+# Starts are not migrations: no limit of those holds for them.
+_NO_LIMITS = Limits(10**9, 10**9, 10**9)
+
+
+class Verdict(str, Enum):
+    START = "start"  # to be started on `target`
+    RUNS = "runs"  # it runs elsewhere, by us or by others
+    OFF = "off"  # it was off on its host, and stays off
+    STAYS = "stays"
+
+
+@dataclass(frozen=True)
+class Safety:
+    """What keeps the host from starting a VM again that was taken over.
+
+    `guard`: its libvirt asks the peers before each start (`protect` installed that). `lock`: the lock manager of its
+    libvirt, empty for none; `locks`: those of the others. `stays_off`: the user says that it does not come back.
+    """
+
+    guard: bool = False
+    lock: str = ""
+    locks: Mapping[str, str] = field(default_factory=dict)
+    stays_off: bool = False
+
+    def allows(self, vm: VM, target: str) -> bool:
+        if self.guard or self.stays_off or not vm.autostart:
+            return True
+        return bool(self.lock) and self.locks.get(target) == self.lock
+
+
+@dataclass(frozen=True)
+class Row:
+    """One VM. `finding`: why it stays."""
+
+    vm: VM | Taken
+    verdict: Verdict
+    target: str = ""
+    finding: Finding | None = None
+    priority: int = 0
+
+
+def take_over(
+    host: str, kept: Sequence[VM], obs: Observation, recovery: Recovery, policy: Policy, safety: Safety
+) -> list[Row]:
+    """Rows in the order in which the VMs are started: higher priority first, then larger ones.
+
+    `kept`: the VMs of the host as its peers keep them; of each its state, and who takes it while it is off. `obs`: the
+    other hosts as they are now, with a sighting of each VM that one of them knows. A host that is not reachable there
+    may run any of them.
+    """
+    silent = sorted(node.name for node in obs.nodes.values() if not node.reachable)
+    choices = {vm.uuid: choose(vm, policy) for vm in kept}
+    placement = Placement(obs, frozenset({host}), _NO_LIMITS, placement_policy=policy.placement_policy)
+    rows = []
+    for vm in sorted(kept, key=lambda vm: (-choices[vm.uuid].priority, -vm.memory_mib, vm.name)):
+        seen = obs.sightings.get(vm.uuid, [])
+        row = _known(vm, seen, recovery.taken(vm.uuid), silent) or _place(vm, placement, obs.nodes, recovery, safety)
+        rows.append(replace(row, priority=choices[vm.uuid].priority))
+    return rows
+
+
+def _known(vm: VM, seen: Sequence[Sighting], taken: Taken | None, silent: Sequence[str]) -> Row | None:
+    """What is known without asking for a place. None: it is to be started somewhere."""
+    for one in seen:
+        if is_active(one.state):
+            return Row(vm, Verdict.RUNS, one.node)
+    if taken is not None:  # it is started there and nowhere else
+        if taken.target in silent:
+            text = f"It was started on {taken.target}, which does not answer."
+            return Row(vm, Verdict.STAYS, taken.target, Finding(Reason.PeerUnreachable, text))
+        return Row(vm, Verdict.START, taken.target)
+    if not vm.known:
+        return Row(vm, Verdict.STAYS, finding=(vm.findings or (Finding(Reason.MigratableNotKnown),))[0])
+    if not vm.active:
+        return Row(vm, Verdict.OFF)
+    if silent:
+        text = f"It may run on {', '.join(silent)}, which cannot be read."
+        return Row(vm, Verdict.STAYS, finding=Finding(Reason.PeerUnreachable, text))
+    if seen:
+        text = f"It is defined on {seen[0].node} too, and is off there. Nobody of ours did that."
+        return Row(vm, Verdict.STAYS, seen[0].node, Finding(Reason.MayStartTwice, text))
+    return None
+
+
+def _place(vm: VM, placement: Placement, nodes: Iterable[str], recovery: Recovery, safety: Safety) -> Row:
+    if vm.cold_findings:
+        return Row(vm, Verdict.STAYS, finding=vm.cold_findings[0])
+    refused = dict(vm.refused_by if vm.cold_refused_by is None else vm.cold_refused_by)
+    text = f"Its autostart is on, and nothing keeps {vm.node} from starting it when it comes back."
+    refused.update({node: (Finding(Reason.MayStartTwice, text),) for node in nodes if not safety.allows(vm, node)})
+    before = recovery.vms.get(vm.uuid)
+    if before is not None and before.step is Step.FAILED:
+        refused.update(dict.fromkeys(before.tried, (Finding(Reason.CannotStart, before.message),)))
+    asked = replace(vm, state=State.SHUTOFF, cold_refused_by=refused)
+    target = placement.pick(asked, cold=True)
+    if target is not None:
+        return Row(vm, Verdict.START, target)
+    why = placement.refusals(asked, cold=True) or (Finding(Reason.NoTargetWithCapacity),)
+    return Row(vm, Verdict.STAYS, finding=why[0])

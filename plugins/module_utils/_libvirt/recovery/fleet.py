@@ -1,0 +1,173 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The hosts beside the one that died: connections, what they keep of it, the record, and a start on one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from ..._core.claims.admission import quorum_hosts
+from ..._core.model.observation import VM, Observation, Sighting
+from ..._core.model.policy import PolicyError
+from ..._core.reasons.reason import Finding, Reason
+from ..._core.recovery.record import Recovery, Step, Taken
+from ..host.connection import HostUnreachable, is_lost, keep_state, libvirt
+from ..observe.host import Host, HostConfig, HostNow
+from ..observe.observe import node_of
+from ..observe.peers import Peers, open_peer
+from ..records import protected
+from ..records.protected import Kept
+from ..records.recovery import RecoveryVolumes
+from .look import answers, now
+
+_LAST_LOOK = 1.0  # seconds; the host's kernel answers in milliseconds
+
+
+class HostAnswers(Exception):
+    """The host that was taken for dead answered. Nothing more is started."""
+
+
+class Fleet:
+    """`own`: the peer that this runs on. `host`: the one that died, which is one of `peers`. Raises PolicyError."""
+
+    def __init__(self, own: HostConfig, peers: Sequence[HostConfig], host: str, acts: bool) -> None:
+        uris = {config.name: config.uri for config in peers}
+        if host not in uris:
+            raise PolicyError(f"host is {host}: expected is one of peers ({', '.join(sorted(uris))})")
+        self.host, self.uri = host, uris[host]
+        self.others: dict[str, Host] = {own.name: Host(own, acts=acts)}
+        self.others |= {c.name: Host(c, open_peer, acts=acts) for c in peers if c.name != host}
+        self.keepers = list(quorum_hosts(self.others))
+        self.record = RecoveryVolumes(self.others, self.keepers, host)
+        self._peers = Peers(self.others.values())
+
+    def __enter__(self) -> Fleet:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.record.close()
+        self._peers.close()
+
+    def kept(self) -> tuple[Kept | None, list[str]]:
+        """What the keepers have of the host, and why some have nothing. Hosts that were not asked who takes its VMs
+        take none."""
+        kept, unread = protected.read(self.host, [self.others[name] for name in self.keepers])
+        if kept is not None:
+            text = f"was not asked whether it takes the VM when {self.host} was protected"
+            new = {n: (Finding(Reason.PeerUnreachable, f"{n} {text}."),) for n in self.others if n not in kept.hosts}
+            kept.vms = [replace(vm, cold_refused_by={**(vm.cold_refused_by or {}), **new}) for vm in kept.vms]
+        return kept, unread
+
+    def locks(self, kept: Kept) -> dict[str, str]:
+        """The lock manager of each other host, as it was protected; asked for only where the dead one had one."""
+        found: dict[str, str] = {}
+        for name in self.others if kept.lock else ():
+            theirs, _unread = protected.read(name, [host for other, host in self.others.items() if other != name])
+            found[name] = theirs.lock if theirs is not None else ""
+        return found
+
+    def read(self) -> dict[str, HostNow]:
+        """All other hosts, now."""
+        self._peers.ask()
+        return self._peers.answers()
+
+    def observe(self, uuids: Iterable[str]) -> Observation:
+        """The same as the core wants it, with a sighting of each of these VMs that one of them knows."""
+        reads = self.read()
+        obs = Observation({name: node_of(host, reads[name]) for name, host in self.others.items()}, {})
+        for uuid in uuids:
+            seen = [Sighting(name, read.domains[uuid].state) for name, read in reads.items() if uuid in read.domains]
+            if seen:
+                obs.sightings[uuid] = seen
+        return obs
+
+    def note(self, act: Callable[[Recovery], Recovery]) -> Recovery:
+        """Write the record as `act` changes it."""
+        return self.record.change(lambda old: act(old or Recovery(self.host)))
+
+    def start(self, vm: VM, target: str, definition: str, ask: Callable[[], None]) -> Recovery:
+        """Start it on this target, unless the record has another one for it by now. `ask` raises where the playbook has
+        ended. Raises HostAnswers."""
+        known = self.note(lambda old: _bound(old, vm, target))
+        if known.vms[vm.uuid].target != target:
+            return known
+        try:
+            conn = self.others[target].conn
+            dom = _find(conn, vm.uuid) or conn.defineXML(definition)
+            self._still(vm, target, dom, ask)
+            if not dom.isActive():
+                dom.create()
+            if vm.autostart:
+                dom.setAutostart(1)
+        except (HostUnreachable, libvirt.libvirtError) as exc:
+            if isinstance(exc, HostUnreachable) or is_lost(exc):
+                return known  # whether it runs there is not known: it is read, and goes on there or not at all
+            self._withdraw(vm.uuid, target)
+            why = str(exc)
+            return self.note(lambda old: _failed(old, vm.uuid, target, why))
+        return self.note(lambda old: _step(old, vm.uuid, target, Step.RUNS))
+
+    def _still(self, vm: VM, target: str, dom: Any, ask: Callable[[], None]) -> None:
+        """Right before the start: is the host still silent, and this still the target? The record stands by now, so a
+        host that comes back after this look is told so by its guard."""
+        ask()
+        alive, text = answers(self.uri, _LAST_LOOK)
+        if alive:
+            if not dom.isActive():
+                self._withdraw(vm.uuid, target)
+                self.note(lambda old: _without(old, vm.uuid, target))
+            raise HostAnswers(f"{self.host} answers again ({text}): {vm.name} was not started")
+        found, _seen = self.record.read()
+        bound = found.taken(vm.uuid) if found is not None else None
+        if bound is None or bound.target != target:
+            raise HostAnswers(f"another run took {vm.name} over")
+
+    def _withdraw(self, uuid: str, target: str) -> None:
+        """Nothing of it is left there that somebody could start. Its files are its own."""
+        with suppress(HostUnreachable, libvirt.libvirtError):
+            dom = _find(self.others[target].conn, uuid)
+            if dom is not None and not dom.isActive():
+                dom.undefineFlags(keep_state())
+
+
+def _find(conn: Any, uuid: str) -> Any:
+    try:
+        return conn.lookupByUUIDString(uuid)
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+            raise
+        return None
+
+
+def _bound(old: Recovery, vm: VM, target: str) -> Recovery:
+    """One that is bound already stays so."""
+    before = old.vms.get(vm.uuid)
+    if before is None or before.step is Step.FAILED:
+        tried = before.tried if before is not None else []
+        old.vms[vm.uuid] = Taken(vm.uuid, vm.name, target, Step.STARTING, now(), vm.autostart, tried=tried)
+    return old
+
+
+def _step(old: Recovery, uuid: str, target: str, step: Step) -> Recovery:
+    if uuid in old.vms and old.vms[uuid].target == target:
+        old.vms[uuid].step = step
+    return old
+
+
+def _failed(old: Recovery, uuid: str, target: str, why: str) -> Recovery:
+    entry = old.vms.get(uuid)
+    if entry is not None and entry.target == target:
+        entry.step, entry.message = Step.FAILED, f"{target}: {why}"
+        entry.tried = [*entry.tried, target]
+    return old
+
+
+def _without(old: Recovery, uuid: str, target: str) -> Recovery:
+    if uuid in old.vms and old.vms[uuid].target == target:
+        del old.vms[uuid]
+    return old

@@ -1,0 +1,105 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a host leaves with its peers while it lives, so that its VMs can be started should it die."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from ..._core.claims.admission import quorum_hosts
+from ..._core.model.observation import VM
+from ..host.connection import libvirt
+from ..host.mounts import QEMU_CONF
+from ..host.own_boot import own_boot_id
+from ..observe.host import Host, HostConfig
+from ..observe.observe import Observer
+from ..observe.peers import open_peer
+from ..records import protected
+from ..records.protected import Kept
+from . import guard
+from .look import now
+
+_LOCK = re.compile(r'^\s*lock_manager\s*=\s*"(\w+)"', re.MULTILINE)
+
+
+def protect(own: HostConfig, peers: Sequence[HostConfig], guarded: bool | None, acts: bool) -> dict[str, Any]:
+    """Read the host and its VMs, ask the peers who takes which, and leave it with them.
+
+    `guarded`: install the guard, or remove it; None: leave it as it is. `acts` False: say what would be written.
+    """
+    source = Host(own, acts=acts)
+    others = {config.name: Host(config, open_peer, acts=acts) for config in peers}
+    keepers = list(quorum_hosts(others))
+    observer = Observer(source, list(others.values()), own_boot_id(), keepers)
+    try:
+        obs = observer.observe(None, 0.0, frozenset(), {})
+        mine = obs.nodes[own.name]
+        source.conn  # noqa: B018 - a host that cannot be read is an error, with its own words
+        kept = Kept(
+            own.name,
+            now(),
+            own_boot_id(),
+            hosts=sorted(name for name, node in obs.nodes.items() if node.reachable and name != own.name),
+            keepers=keepers,
+            lock=lock_manager(),
+            vms=sorted(obs.vms.values(), key=lambda vm: vm.uuid),
+        )
+        for vm in kept.vms:
+            _leave(source, vm, kept)
+        asked = [(name, others[name].config.uri) for name in keepers]
+        changed = guard.install(own.name, asked, guarded, acts)
+        kept.guard = guard.installed(own.name)
+        have, failed = ([], []) if not acts else protected.write(kept, [others[name] for name in keepers])
+    finally:
+        observer.close()
+    return {
+        "host": own.name,
+        "vms": [_row(vm) for vm in kept.vms],
+        "kept_on": have,
+        "not_kept_on": failed,
+        "not_asked": sorted(name for name, node in obs.nodes.items() if not node.reachable and name != mine.name),
+        "guard": kept.guard,
+        "changed": changed,
+    }
+
+
+def lock_manager(conf: str = QEMU_CONF) -> str:
+    """Of this host's libvirt: lockd, sanlock; empty: none, or it cannot be read."""
+    try:
+        with open(conf, encoding="utf-8", errors="replace") as stream:
+            found = _LOCK.search(stream.read())
+    except OSError:
+        return ""
+    return found.group(1) if found and found.group(1) != "nop" else ""
+
+
+def _leave(source: Host, vm: VM, kept: Kept) -> None:
+    """Its definition, and which of its files are on shared storage. One that left meanwhile has none."""
+    with suppress(libvirt.libvirtError):
+        dom = source.domain(vm.uuid)
+        flags = libvirt.VIR_DOMAIN_XML_SECURE
+        kept.definitions[vm.uuid] = dom.XMLDesc(flags | (libvirt.VIR_DOMAIN_XML_INACTIVE if dom.isPersistent() else 0))
+    kept.files[vm.uuid] = [
+        volume["source"]
+        for volume in vm.document.get("volumes") or ()
+        if volume["kind"] == "file" and volume["shared"] and volume["source"] and not volume["read_only"]
+    ]
+
+
+def _row(vm: VM) -> dict[str, Any]:
+    """Could it be started elsewhere, should its host die now?"""
+    why = vm.cold_findings[0] if vm.cold_findings else None
+    return {
+        "name": vm.name,
+        "uuid": vm.uuid,
+        "active": vm.active,
+        "autostart": vm.autostart,
+        "protected": why is None and vm.known,
+        "reason": why.reason.value if why else "",
+        "message": why.message if why else "",
+    }

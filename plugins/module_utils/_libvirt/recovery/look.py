@@ -1,0 +1,105 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a peer sees of a host: does its kernel answer, its libvirtd, and do its guests show signs of life?"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime, timezone
+from urllib.parse import urlsplit
+
+from ..._core.recovery.looks import View
+from ..host.connection import HostUnreachable, libvirt, open_connection
+from ..observe.peers import Threads
+
+# Seconds. A host that is there answers in milliseconds; where a packet was lost the kernel asks again after 1 s.
+_CONNECT = 3.0
+_LIBVIRT = 10.0
+# Between two looks at a guest's files: caches of shared file systems hold times for some seconds (NFS: acregmin 3 s).
+_GROWS_IN = 4.0
+_PORTS = {"tls": 16514, "tcp": 16509, "ssh": 22}
+
+
+def now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def answers(uri: str, patience: float = _CONNECT) -> tuple[bool, str]:
+    """(does the kernel of the host in this URI answer, what came of it). A refusal is an answer, too."""
+    parts = urlsplit(uri)
+    address, port = parts.hostname, parts.port or _PORTS.get(parts.scheme.partition("+")[2] or "tls", 16514)
+    if not address:
+        return False, f"{uri} names no host"
+    with ThreadPoolExecutor(2) as pool:
+        tried = [pool.submit(_port, address, one, patience) for one in dict.fromkeys((port, _PORTS["ssh"]))]
+    found = [one.result() for one in tried]
+    return next((one for one in found if one[0]), found[0])
+
+
+def _port(address: str, port: int, patience: float) -> tuple[bool, str]:
+    try:
+        socket.create_connection((address, port), timeout=patience).close()
+    except ConnectionRefusedError:
+        return True, f"port {port} refuses"
+    except OSError as exc:
+        return False, f"port {port}: {exc.strerror or exc}"
+    return True, f"port {port} answers"
+
+
+def look(by: str, uri: str, files: Mapping[str, Sequence[str]]) -> View:
+    """`files`: name of each guest to look for -> its files on shared storage."""
+    at = now()
+    alive, text = answers(uri)
+    connected = False
+    if alive:
+        try:
+            conn = open_connection(uri, timeout=_LIBVIRT)
+        except HostUnreachable as exc:
+            text = f"{text}, libvirt: {exc.text}"
+        else:
+            connected, text = True, f"{text}, libvirt answers"
+            with suppress(libvirt.libvirtError):
+                conn.close()
+    signs, silent = ((), "") if alive else _signs(files)
+    return View(by, at, alive, connected, signs, f"{text}{silent}")
+
+
+def _signs(files: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], str]:
+    """In a thread: a share whose server is gone may hold who asks it for ever."""
+    threads = Threads(1)
+    task = threads.submit(lambda: _growing(files))
+    try:
+        if not task.wait(_GROWS_IN + _LIBVIRT):
+            return (), ", and the storage of its guests does not answer"
+        return task.result, ""
+    finally:
+        threads.close()
+
+
+def _growing(files: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Guests whose files are written to, though nobody here has them open."""
+    before = {guest: _stamps(paths) for guest, paths in files.items()}
+    if not any(before.values()):
+        return ()
+    time.sleep(_GROWS_IN)
+    return tuple(
+        f"{guest} (its disk is written to)" for guest, stamps in before.items() if stamps != _stamps(files[guest])
+    )
+
+
+def _stamps(paths: Sequence[str]) -> list[tuple[int, int]]:
+    found = []
+    for path in paths:
+        try:
+            known = os.stat(path)
+        except OSError:
+            continue
+        found.append((known.st_mtime_ns, known.st_size))
+    return found

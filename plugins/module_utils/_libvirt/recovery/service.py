@@ -1,0 +1,188 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A host that died, from one of its peers: what is seen of it, and its VMs started elsewhere.
+
+Each start: the record says so on most of the keepers; it is defined there; the host is looked at once more; the record
+is read once more; then it is started. Killed between two of these, the same command goes on with the same target. Two
+at once may do one step both: a domain is started once on one host, and there is one target for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..._core.model.observation import State
+from ..._core.model.policy import Policy, PolicyError
+from ..._core.reasons.reason import Platform
+from ..._core.recovery.back import come_back
+from ..._core.recovery.looks import Judgement, Looks, View, judge
+from ..._core.recovery.proof import Proof, confirmed, contradicted
+from ..._core.recovery.record import Recovery, Step
+from ..._core.recovery.takeover import Row, Safety, Verdict, take_over
+from ..host.connection import keep_state
+from ..observe.host import Host, HostConfig, HostNow
+from ..observe.peers import open_peer
+from ..records.protected import Kept
+from .fleet import Fleet, HostAnswers
+from .look import look, now
+
+
+@dataclass(frozen=True)
+class Request:
+    """`own`: the peer that this runs on. `host`: the one that died, which is one of `peers`. `views`: what was seen of
+    it. `confirm`: HOST@TIME, a person's word. `ask` raises where the playbook has ended."""
+
+    own: HostConfig
+    peers: Sequence[HostConfig]
+    host: str
+    policy: Policy
+    run_id: str
+    requester: str = ""
+    reason: str = ""
+    seconds: float = 8.0
+    views: Sequence[View] = ()
+    proof: Proof | None = None
+    confirm: str = ""
+    stays_off: bool = False
+    ask: Callable[[], None] = field(default=lambda: None)
+
+
+def seen_from(request: Request) -> View:
+    """How the host looks from here. Of guests that run elsewhere by now nothing is a sign."""
+    with Fleet(request.own, request.peers, request.host, acts=False) as fleet:
+        kept, _unread = fleet.kept()
+        here = {uuid for read in fleet.read().values() for uuid, one in read.domains.items() if one.active}
+        vms = [] if kept is None else [vm for vm in kept.vms if vm.active and vm.uuid not in here]
+        return look(request.own.name, fleet.uri, {vm.name: kept.files.get(vm.uuid, []) for vm in vms} if kept else {})
+
+
+def recover(request: Request, acts: bool) -> dict[str, Any]:
+    """One slice of it. Raises PolicyError, RecordError, RollUnreadable, HostUnreachable."""
+    with Fleet(request.own, request.peers, request.host, acts) as fleet:
+        judged = judge(request.host, request.views, len(fleet.others))
+        known, _seen = fleet.record.read()
+        if judged.lives:
+            return _back(request, fleet, judged, known, acts)
+        if not judged.may_be_fenced:
+            return _result(request, "Unproven", judged, known)
+        proof = request.proof
+        if request.confirm:
+            dead = known.found_dead if known else ""
+            proof = confirmed(request.confirm, request.host, dead, request.requester, now())
+        if proof is None:
+            if acts:
+                known = fleet.note(lambda old: _found_dead(old, request, judged))
+            return _result(request, "Unproven", judged, known)
+        alive = contradicted(request.views)
+        if alive:
+            text = f"{proof.how} says that {request.host} is off, and its guests live: {', '.join(alive)}."
+            return _result(request, "Unproven", replace(judged, text=f"{text} {judged.text}"), known)
+        kept, unread = fleet.kept()
+        if kept is None:
+            raise PolicyError(
+                f"nobody keeps the definitions of {request.host}'s VMs ({', '.join(unread or fleet.keepers)}): the"
+                " playbook protect leaves them there while a host lives. Start its VMs by hand, from copies of yours"
+            )
+        try:
+            return _start_all(request, fleet, kept, judged, proof, acts)
+        except HostAnswers as exc:
+            return _result(request, "Stopped", replace(judged, text=str(exc)), fleet.record.read()[0])
+
+
+def _start_all(
+    request: Request, fleet: Fleet, kept: Kept, judged: Judgement, proof: Proof, acts: bool
+) -> dict[str, Any]:
+    known = Recovery(request.host, request.run_id, proof=proof)
+    if acts:
+        known = fleet.note(lambda old: _proven(old, request, judged, proof))
+    # Keepers that the host does not know it cannot ask.
+    guarded = kept.guard and kept.keepers == fleet.keepers
+    safety = Safety(guarded, kept.lock, fleet.locks(kept), request.stays_off)
+    until, passes = time.monotonic() + request.seconds, 0
+    while True:
+        obs = fleet.observe(vm.uuid for vm in kept.vms)
+        rows = take_over(request.host, kept.vms, obs, known, request.policy, safety)
+        todo = [row for row in rows if row.verdict is Verdict.START]
+        if not acts or not todo or passes > len(fleet.others):
+            break
+        passes += 1
+        for row in todo:
+            if time.monotonic() > until:
+                return _result(request, "Recovering", judged, known, rows, kept)
+            known = fleet.start(row.vm, row.target, kept.definitions[row.vm.uuid], request.ask)
+    blocked = any(row.verdict is Verdict.STAYS for row in rows) or (acts and bool(todo))
+    return _result(request, "Blocked" if blocked else "Recovered", judged, known, rows, kept)
+
+
+def _found_dead(old: Recovery, request: Request, judged: Judgement) -> Recovery:
+    """Each run that finds it dead says so anew: a person's word counts for the last of them."""
+    about = {"run": request.run_id, "requester": request.requester, "reason": request.reason}
+    return replace(old, **about, found_dead=now(), how=judged.text, proof=None)
+
+
+def _proven(old: Recovery, request: Request, judged: Judgement, proof: Proof) -> Recovery:
+    """A new run tries again where an earlier one could not start a VM."""
+    vms = old.vms
+    if old.run != request.run_id:
+        vms = {uuid: vm for uuid, vm in vms.items() if vm.step is not Step.FAILED}
+    about = {"run": request.run_id, "requester": request.requester, "reason": request.reason}
+    return replace(old, **about, found_dead=old.found_dead or now(), how=judged.text, proof=proof, vms=vms)
+
+
+def _back(request: Request, fleet: Fleet, judged: Judgement, known: Recovery | None, acts: bool) -> dict[str, Any]:
+    """The host lives. What was taken over is removed from it, once it is read to run on its target."""
+    if known is None or not known.vms or judged.looks is Looks.LIBVIRT_DEAD:
+        return _result(request, "Alive", judged, known)
+    reads = {name: _states(read) for name, read in fleet.read().items()}
+    host = Host(next(c for c in request.peers if c.name == request.host), open_peer, acts=acts)
+    backs = come_back(known, _states(host.read(False)), reads)
+    for back in backs:
+        if back.remove and acts:
+            request.ask()
+            host.domain(back.vm.uuid).undefineFlags(keep_state())
+    blocked = any(back.message for back in backs)
+    if acts and not blocked:
+        fleet.record.end(request.host)
+    result = _result(request, "Blocked" if blocked else "Returned", judged, known)
+    rows = [{**_row(Row(back.vm, Verdict.RUNS, back.vm.target)), "message": back.message} for back in backs]
+    return {**result, "vms": rows, "changed": not blocked or any(back.remove for back in backs)}
+
+
+def _states(read: HostNow) -> dict[str, State] | None:
+    """UUID -> state; None: the host cannot be read."""
+    return None if read.error else {uuid: domain.state for uuid, domain in read.domains.items()}
+
+
+def _result(
+    request: Request,
+    phase: str,
+    judged: Judgement,
+    known: Recovery | None,
+    rows: Sequence[Row] = (),
+    kept: Kept | None = None,
+) -> dict[str, Any]:
+    """What the module returns."""
+    return {
+        "host": request.host,
+        "phase": phase,
+        "looks": judged.looks.value,
+        "may_be_fenced": judged.may_be_fenced,
+        "message": judged.text,
+        "found_dead": known.found_dead if known else "",
+        "proof": known.proof.to_dict() if known and known.proof else {},
+        "protected_at": kept.at if kept else "",
+        "vms": [_row(row) for row in rows],
+        "changed": bool(known and known.vms) and phase in ("Recovered", "Recovering", "Blocked"),
+        "run_id": request.run_id,
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    found = row.finding.to_dict(Platform.LIBVIRT) if row.finding else dict.fromkeys(("reason", "message", "remedy"), "")
+    found.pop("plane", None)
+    return {"name": row.vm.name, "uuid": row.vm.uuid, "verdict": row.verdict.value, "target": row.target, **found}

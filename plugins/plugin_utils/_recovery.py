@@ -1,0 +1,81 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is printed of a host that died: its VMs, and why it is not recovered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_DONE = ("Recovered", "Recovering", "Blocked", "Returned", "Stopped")
+
+
+def lines(result: Mapping[str, Any], check: bool) -> Iterator[str]:
+    """One for each VM of which something is to be said."""
+    host = result.get("host", "")
+    if "kept_on" in result:
+        yield from _protected(result, check)
+    if result.get("looks") == "Alive" and result["phase"] == "Alive":
+        yield f"{host}  {result['message']} There is nothing to recover."
+    if result.get("phase") not in _DONE:
+        return
+    for vm in result["vms"]:
+        text = _of_vm(vm, result["phase"], check)
+        if text:
+            yield f"{host}  {text}"
+
+
+def _protected(result: Mapping[str, Any], check: bool) -> Iterator[str]:
+    host, vms = result["host"], result["vms"]
+    ready = sum(vm["protected"] for vm in vms)
+    kept = ", ".join(result["kept_on"]) or ("nobody yet" if check else "nobody")
+    guard = "it has the guard" if result["guard"] else "it has no guard (maintenance_guard)"
+    yield f"{host}  {ready} of {len(vms)} VMs could be started elsewhere; kept on {kept}; {guard}"
+    for vm in vms:
+        if not vm["protected"]:
+            yield f"{host}  {vm['name']} would stay: {vm['reason']}: {vm['message']}"
+    for peer in result["not_kept_on"]:
+        yield f"{host}  not kept on {peer}"
+    if result["not_asked"]:
+        yield f"{host}  not asked who takes its VMs: {', '.join(result['not_asked'])}"
+
+
+def _of_vm(vm: Mapping[str, Any], phase: str, check: bool) -> str:
+    name, target = vm["name"], vm["target"]
+    if vm["message"]:
+        why = f"{vm['reason']}: {vm['message']}" if vm["reason"] else vm["message"]
+        return f"{name} stays: {why} {vm['remedy']}".rstrip() if phase != "Returned" else why
+    if phase == "Returned":
+        return f"{name} runs on {target}: its definition here {'would be' if check else 'is'} removed"
+    if vm["verdict"] == "runs":
+        return f"{name} runs on {target}"
+    if vm["verdict"] == "start" and check:
+        return f"{name} would be started on {target}"
+    return ""
+
+
+def failure(result: Mapping[str, Any]) -> str:
+    """Why the host is not recovered; empty: it is, or nothing was wrong."""
+    if result.get("failed") or "phase" not in result:
+        return ""
+    host, phase, text = result["host"], result["phase"], result["message"]
+    if phase == "Alive":
+        return "" if result["looks"] == "Alive" else f"{text.rstrip('.')}. Nothing was started."
+    if phase == "Unproven":
+        if not result["may_be_fenced"]:
+            return f"{text.rstrip('.')}. Nothing was started."
+        if not result["found_dead"]:
+            return f"{text.rstrip('.')}. Nothing proves that it is off, so nothing would be started."
+        return (
+            f"{text.rstrip('.')}. Nothing proves that it is off, so nothing was started. Give a fence agent"
+            f" (maintenance_fence), or see that {host} is off, then:"
+            f" -e maintenance_confirm_off={host}@{result['found_dead']}"
+        )
+    if phase == "Stopped":
+        return f"{text}. What was started until then runs on. Run recover again."
+    if phase == "Blocked":
+        stay = [vm["name"] for vm in result["vms"] if vm["message"]]
+        return f"{host} is recovered but for {', '.join(stay)}. Why, and what to do, is printed with each."
+    return ""
