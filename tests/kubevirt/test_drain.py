@@ -144,6 +144,7 @@ def test_a_failure_by_the_completion_deadline_is_told_as_that_though_its_reason_
         ({"abortStatus": "Succeeded"}, "CompletionTimeout"),
         ({"abortStatus": "Succeeded", "abortRequested": True}, "AbortRequested"),
         ({}, "MigrationFailed"),
+        ({"failed": None}, "MigrationFailed"),  # its word of the failure comes later than the migration's
     ],
 )
 def test_a_failure_without_a_reason_is_told_by_its_other_signs(state: dict[str, object], reason: str) -> None:

@@ -221,6 +221,8 @@ def _again(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
             last = view.by_uid(asked.work)
             if asked.finding is not None:
                 return _done(Phase.BLOCKED, asked.finding, last)
+            if last is not None and view.since_ended < facts.REASON_COMES and facts.reason_is_coming(view.vmi, last):
+                return Step(Do.WAIT, Phase.MIGRATING, ended, last)
             if ended.reason is Reason.AbortRequested:
                 return _done(Phase.BLOCKED, ended, last)
             if asked.attempt >= request.max_attempts:

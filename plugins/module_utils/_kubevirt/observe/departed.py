@@ -23,7 +23,6 @@ from . import deletion
 Obj = dict[str, Any]
 _HINT = "virtops.maintenance/told-by-migration"
 _ASK_AGAIN = 1.0
-_REASON_COMES = 5.0
 # So long after the switch-over KubeVirt has closed the migration object.
 _CLOSES = 2.0
 # Seconds after its end for which a migration tells where its VM is. So the slices of a short drain
@@ -247,8 +246,8 @@ class DepartedVMs:
     def _reason_is_coming(self, vmi: Obj | None, migration: Obj) -> bool:
         """Why it failed is waited for, but not for long: some never say."""
         since = self._failed.setdefault(migration["metadata"]["uid"], time.monotonic())
-        past = time.time() - facts.seconds(facts.ended(migration)) > _REASON_COMES
-        late = past or time.monotonic() - since > _REASON_COMES
+        past = time.time() - facts.seconds(facts.ended(migration)) > facts.REASON_COMES
+        late = past or time.monotonic() - since > facts.REASON_COMES
         return facts.reason_is_coming(vmi, migration) and not late
 
     def _refused(self, uuid: str, entry: VMRecord, last: Attempt, vmi: Obj | None) -> list[str] | None:

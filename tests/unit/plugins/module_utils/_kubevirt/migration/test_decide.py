@@ -108,6 +108,15 @@ def test_between_two_attempts_it_waits_longer_each_time() -> None:
     assert again.do is Do.CREATE and again.asked is not None and again.asked.attempt == 3
 
 
+def test_the_reason_of_the_last_failure_is_waited_for() -> None:
+    state = {"migrationUid": "m1", "failed": True}
+    view = View(vmi(migrationState=state), (migration("m1", "Failed", run="run-1"),), 200.0, since_ended=4.0)
+    assert step(view, asked("m1", 3)).do is Do.WAIT
+    told = step(replace(view, vmi=vmi(migrationState={**state, "failureReason": "link is down"})), asked("m1", 3))
+    assert told.finding is not None and "link is down" in told.finding.message
+    assert step(replace(view, since_ended=6.0), asked("m1", 3)).phase is Phase.BLOCKED  # some never say
+
+
 def test_killed_between_note_and_request_counts_as_an_attempt() -> None:
     view = View(vmi(), (), 101.0)
     again = step(view, asked())
