@@ -273,6 +273,19 @@ options:
         default: 0
 """
 
+    SEVERITY = r"""
+options:
+  severity:
+    description:
+      - What to make of single codes of the preflight. Code to V(blocker), V(warning) or V(ignore).
+      - A code that is not named keeps its default. The collection's docs/reasons.md has all codes
+        with their defaults.
+      - Of a drain its check mode alone goes by it, which foretells what M(virtops.maintenance.kubevirt_preflight)
+        finds.
+    type: dict
+    default: {}
+"""
+
     STOPS = r"""
 options:
   force_stop:

@@ -90,6 +90,7 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes.run
   - virtops.maintenance._kubernetes.slice
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._kubernetes.severity
   - virtops.maintenance._kubernetes.stops
   - virtops.maintenance._kubernetes.course
   - virtops.maintenance._metrics
@@ -571,6 +572,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import slice_seconds
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import SPEEDS_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import parse_severity
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
@@ -598,6 +600,7 @@ def main() -> None:
             **lives.SPEC,
             **options.SLICE_SPEC,
             **options.POLICY_SPEC,
+            **options.SEVERITY_SPEC,
             **options.STOP_SPEC,
             **options.RUN_LIMITS_SPEC,
         },
@@ -606,6 +609,7 @@ def main() -> None:
     module.debug(_kept.STATE)
     params = module.params
     try:
+        severity = parse_severity(params["severity"])
         request = Request(
             auth=auth_of(module),
             node=params["node"],
@@ -628,7 +632,7 @@ def main() -> None:
             hooks_done=params["hooks_done"],
         )
         if module.check_mode:
-            result = plan(request, params["speeds"])
+            result = plan(request, params["speeds"], severity)
         else:
             result = run_slice(request)
     except FAILURES as exc:

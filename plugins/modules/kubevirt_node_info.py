@@ -12,13 +12,15 @@ version_added: 0.1.0
 description:
   - Reads a node and its VMs, and changes nothing.
   - For each VM it returns whether it can migrate and why not, and what
-    M(virtops.maintenance.kubevirt_drain) would do with it under the same policy.
+    M(virtops.maintenance.kubevirt_drain) would do with it under the same policy. Blockers of
+    M(virtops.maintenance.kubevirt_preflight) are told as check mode of the drain tells them.
 author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._kubernetes.severity
   - virtops.maintenance._kubernetes.stops
   - virtops.maintenance._metrics
   - virtops.maintenance._attributes
@@ -344,12 +346,13 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import parse_severity
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import LOOKS
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import METRICS_SPEC
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import read_node
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.plan import read_node
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.unsupported import lines
 
@@ -361,6 +364,7 @@ def main() -> None:
             "metrics": METRICS_SPEC,
             **AUTH_SPEC,
             **options.POLICY_SPEC,
+            **options.SEVERITY_SPEC,
             **options.STOP_SPEC,
         },
         supports_check_mode=True,
@@ -368,6 +372,7 @@ def main() -> None:
     module.debug(_kept.STATE)
     params = module.params
     try:
+        severity = parse_severity(params["severity"])
         request = Request(
             auth=auth_of(module),
             node=params["node"],
@@ -378,7 +383,7 @@ def main() -> None:
             intent=Intent.DRAINED,
             run_id=LOOKS,
         )
-        result = read_node(request)
+        result = read_node(request, severity)
     except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     for line in lines(result["vms"]):

@@ -24,18 +24,12 @@ extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.node
   - virtops.maintenance._kubernetes.policy
+  - virtops.maintenance._kubernetes.severity
   - virtops.maintenance._metrics
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtinfo
   - virtops.maintenance._attributes.kubevirtgroup
 options:
-  severity:
-    description:
-      - What to make of single codes. Code to V(blocker), V(warning) or V(ignore).
-      - A code that is not named keeps its default. The collection's docs/reasons.md has all codes
-        with their defaults.
-    type: dict
-    default: {}
   controller_uuid:
     description:
       - UUID of the machine that Ansible runs on, where the module runs on another one, to see
@@ -166,11 +160,11 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "node": {"type": "str", "required": True},
-            "severity": {"type": "dict", "default": {}},
             "controller_uuid": {"type": "str", "default": ""},
             "metrics": METRICS_SPEC,
             **AUTH_SPEC,
             **options.POLICY_SPEC,
+            **options.SEVERITY_SPEC,
         },
         supports_check_mode=True,
     )

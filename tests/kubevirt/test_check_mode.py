@@ -2,17 +2,18 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Check mode and the preflight beside it are one answer."""
+"""Check mode, the node's info and the preflight beside them are one answer, and a drain does what they say."""
 
 from __future__ import annotations
 
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import parse_severity
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.plan import plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.plan import plan, read_node
 from kubesim.kinds import NODES
-from kubesim.reading import row
+from kubesim.reading import evictions, row
 
 
 def quota(sim) -> None:
@@ -37,17 +38,45 @@ def nothing(_sim) -> None:
     pass
 
 
+ALL_THE_SAME = "A drain asks all the same, and waits for a change until pending_timeout."
+# What KubeVirt alone finds out when it is asked.
+ASKED = [quota, too_small]
+
+
 @pytest.mark.parametrize("plant", [quota, too_small, no_slots, no_virt_api, nothing])
 def test_what_the_preflight_calls_a_blocker_check_mode_does_not_promise(sim, operator, plant) -> None:
     sim.add_vm("vm", "n1")
     plant(sim)
     request = operator.request(Intent.DRAINED, "try", 5.0)
-    blockers = {f["code"] for f in preflight(request, {})["findings"] if f["severity"] == "blocker"}
-    found = plan(request, {})
-    told = {row(found, "vm")["reason"], *(finding["reason"] for finding in found["findings"])} - {""}
-    assert blockers <= told, found
+    blockers = {f["code"]: f for f in preflight(request, {})["findings"] if f["severity"] == "blocker"}
+    found = plan(request, {}, {})
+    for one in (found, read_node(request, {})):
+        rows = [row(one, "vm"), *one["findings"]]
+        told = {told["reason"]: told["message"] for told in rows if told["reason"]}
+        assert set(blockers) <= set(told), one
+        for code, blocker in blockers.items():
+            assert ALL_THE_SAME not in blocker["message"] or told[code] == blocker["message"]
     stays = found["phase"] == "Blocked" or found["would_stay"] == ["default/vm"]
     assert stays is bool(blockers) is (plant is not nothing)
+    # What the user makes of a code is so for all of them.
+    passed = parse_severity(dict.fromkeys(blockers, "warning"))
+    assert not [f for f in preflight(request, passed)["findings"] if f["severity"] == "blocker"]
+    if plant in ASKED:
+        words = [one["message"] for one in blockers.values() if one["subject"] == "VM default/vm"]
+        assert words and all(text.endswith(ALL_THE_SAME) for text in words), words
+        found = plan(request, {}, passed)
+        assert found["would_stay"] == [] and "default/vm" in [act["vm"] for act in found["planned"]]
+        assert row(read_node(request, passed), "vm")["reason"] == ""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("plant", ASKED)
+def test_a_drain_asks_all_the_same_and_waits_until_pending_timeout(sim, operator, plant) -> None:
+    """What preflight and check mode say of it."""
+    sim.add_vm("vm", "n1")
+    plant(sim)
+    found = operator.drain(pending_timeout=1.0)
+    assert found["phase"] == "Blocked" and evictions(sim) == ["vm"], found
 
 
 def test_a_quota_is_named_in_check_mode(sim, plays) -> None:
@@ -58,3 +87,7 @@ def test_a_quota_is_named_in_check_mode(sim, plays) -> None:
     text = " ".join(done.stdout.split())
     assert "would be migrated" not in text and "in total" not in text, done.stdout
     assert "QuotaExceeded" in text and "tight" in text and "n1 would not become Drained" in text, done.stdout
+    assert ALL_THE_SAME in text, done.stdout
+    passed = {"maintenance_preflight_severity": {"QuotaExceeded": "warning"}}
+    done = plays.own("drain", "--check", maintenance_hosts="n1", **passed)
+    assert "would be migrated" in done.stdout and "would not become" not in done.stdout, done.stdout

@@ -60,6 +60,8 @@ POLICY_SPEC: dict[str, Any] = {
         },
     },
 }
+# What to make of single codes of the preflight.
+SEVERITY_SPEC: dict[str, Any] = {"severity": {"type": "dict", "default": {}}}
 # How long a guest has to stop, and what then.
 STOP_SPEC: dict[str, Any] = {
     "force_stop": {"type": "bool", "default": False},

@@ -272,7 +272,7 @@ def _waits(quota: Quota, vms: Mapping[str, None]) -> str:
     names = list(vms)
     more = f" and {len(names) - QUOTA_NAMES} more" if len(names) > QUOTA_NAMES else ""
     verb = "waits" if len(names) == 1 else "wait"
-    return f"{quota.name} {quota.why}: {', '.join(names[:QUOTA_NAMES])}{more} {verb} for it."
+    return f"{quota.name} {quota.why}: {', '.join(names[:QUOTA_NAMES])}{more} {verb} for it, until pending_timeout."
 
 
 def _owners(placed: Placed) -> OwnersMove:

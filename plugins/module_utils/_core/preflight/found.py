@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from ..reasons.reason import About, Reason
 
 LISTED = 5  # names in one sentence
+# Of what the platform alone finds out when it is asked.
+ASKED_ALL_THE_SAME = "A drain asks all the same, and waits for a change until pending_timeout."
 
 
 @dataclass(frozen=True)

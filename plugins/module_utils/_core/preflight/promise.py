@@ -19,13 +19,16 @@ from .facts import Facts
 Row = dict[str, Any]
 
 
-def with_preflight(found: dict[str, Any], seen: Facts, policy: Policy) -> dict[str, Any]:
-    """`found`, check mode's result, with what a preflight of the same facts calls a blocker.
+def with_preflight(
+    found: dict[str, Any], seen: Facts, policy: Policy, severity: Mapping[Reason, Severity]
+) -> dict[str, Any]:
+    """`found`, the result of check mode or of the node's info, with what a preflight of the same facts calls a blocker.
 
     A VM that has one would not be moved, whatever its drain would ask for; one of the node keeps all of them.
+    `severity`: as the preflight is given it.
     """
     vms = {row["name"]: row for row in found["vms"]}
-    for blocker in rows(seen, check(seen, policy), {}):
+    for blocker in rows(seen, check(seen, policy), severity):
         if blocker["severity"] != Severity.BLOCKER.value:
             continue
         told = Finding(Reason(blocker["code"]), blocker["message"]).to_dict(seen.platform)
@@ -35,7 +38,8 @@ def with_preflight(found: dict[str, Any], seen: Facts, policy: Policy) -> dict[s
         elif blocker["about"] != About.POD.value and not blocker["subject"].startswith("VM "):
             if told["reason"] not in [known["reason"] for known in found["findings"]]:
                 found["findings"].append(told)
-            found["phase"] = NodePhase.BLOCKED.value
+            if "phase" in found:
+                found["phase"] = NodePhase.BLOCKED.value
     return found
 
 
@@ -45,6 +49,8 @@ def _keep(found: dict[str, Any], row: Row, told: Mapping[str, str]) -> None:
         return
     if not row["reason"]:
         row.update(told)
+    if "planned" not in found:
+        return
     found["planned"] = [act for act in found["planned"] if act["vm"] != row["name"]]
     for key in ("predicted_duration", "predicted_pause_ms"):
         row.pop(key, None)

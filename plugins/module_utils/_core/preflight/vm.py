@@ -12,7 +12,7 @@ from ..decision.strategy import Choice, Way
 from ..model.observation import ARRIVING, VM, State
 from ..reasons.reason import About, Platform, Reason
 from .facts import Facts, VMSeen
-from .found import Found
+from .found import ASKED_ALL_THE_SAME, Found
 
 _STOPS = frozenset({Way.SHUTDOWN, Way.SAVE})
 _STAYS = frozenset({Way.BLOCK, Way.WAIT})
@@ -121,7 +121,10 @@ def _target(facts: Facts, seen: VMSeen, report: _Report) -> Iterator[Found]:
         nearest = max((check for check, _text in seen.refused.values()), key=_NEARER.index)
         parts = [f"{node}: {text}" for node, (_check, text) in sorted(seen.refused.items())]
         more = f"; and {len(parts) - _LISTED} more" if len(parts) > _LISTED else ""
-        yield report(nearest, "; ".join(parts[:_LISTED]) + more + ".")
+        text = "; ".join(parts[:_LISTED]) + more + "."
+        # What its taints keep away from all nodes the drain sees by itself.
+        asked = any(check is not Reason.NoTargetTolerated for check, _text in seen.refused.values())
+        yield report(nearest, f"{text} {ASKED_ALL_THE_SAME}" if asked else text)
     if seen.unchecked:
         text = f"Whether a target fits what its pod requires: {', '.join(seen.unchecked)}."
         yield report(Reason.NotChecked, text)
@@ -132,7 +135,7 @@ def _target(facts: Facts, seen: VMSeen, report: _Report) -> Iterator[Found]:
             yield report(
                 Reason.QuotaExceeded,
                 f"Quota {quota.quota} leaves {number(quota.left)} of {quota.resource}; the target"
-                f" pod needs {number(quota.required)}.",
+                f" pod needs {number(quota.required)}. {ASKED_ALL_THE_SAME}",
             )
     if seen.local_disks:
         yield report(Reason.StorageOnlyHere, f"Copied: {', '.join(seen.local_disks)}.")

@@ -211,8 +211,8 @@ def test_who_waits_for_a_quota_is_told_once() -> None:
     asked = {"policy": {"allow_stop": True}, "quotas": [full, one]}
     told = plan_roll(small(vms, ["a", "b"], **asked)).warnings
     (first,) = [text for text in told if text.startswith("shop/tight is used up: ")]
-    assert first.endswith(" and 3 more wait for it.") and "stop" not in first
-    assert "shop/other is too: b waits for it." in told and len(told) == 2
+    assert first.endswith(" and 3 more wait for it, until pending_timeout.") and "stop" not in first
+    assert "shop/other is too: b waits for it, until pending_timeout." in told and len(told) == 2
     assert plan_roll(small(vms, ["c"], **{**asked, "quotas": [one]})).warnings == ()
     with pytest.raises(PolicyError, match="the quota shop/other names VMs that are not there: b"):
         small(vms[:1], ["a"], quotas=[one])
