@@ -47,6 +47,8 @@ _TOLD = ("changed", "answer", "ended", "event", "stats")
 _REACH_FOR = {"noted": 60, "came_back": 60}
 # Seconds between two tries to reach a host that may be rebooting.
 _AGAIN = 5.0
+# Seconds for which one call waits for the turn: while others work, and while nobody is seen to do anything.
+_WAITS_LONG, _WAITS = 60, 20
 # The first that is asked of the cluster
 _FIRST = ("begun", "planned", "read")
 
@@ -140,6 +142,8 @@ class ActionModule(ActionBase):
                 works = others_work() or watch.get("rests") is not None
                 alone = None if works else alone or time.monotonic()
                 watch["alone_for"] = time.monotonic() - alone if alone else 0.0
+                # Each call costs a start of the module, on every host that waits.
+                args["slice"] = _WAITS_LONG if works else _WAITS
             try:
                 result = call({**args, "watch": watch, "playbook": asks})
             except AnsibleConnectionFailure as exc:

@@ -67,6 +67,12 @@ def conflict(kind: Kind, name: str) -> ApiError:
     return status(409, text, "Conflict", _details(kind, name))
 
 
+def terminating(kind: Kind, name: str, namespace: str) -> ApiError:
+    """As the admission plugin NamespaceLifecycle says it."""
+    text = f"unable to create new content in namespace {namespace} because it is being terminated"
+    return status(403, f'{kind.qualified} "{name}" is forbidden: {text}', "Forbidden", _details(kind, name))
+
+
 def denied(webhook: str, text: str, code: int = 400, **more: Any) -> ApiError:
     """What a validating webhook refused."""
     return status(code, f'admission webhook "{webhook}" denied the request: {text}', **more)

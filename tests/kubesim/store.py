@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .answers import conflict, exists, not_found
+from .answers import conflict, exists, not_found, terminating
 from .clock import Clock
-from .kinds import Kind
+from .kinds import NAMESPACES, Kind
 
 Obj = dict[str, Any]
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -60,6 +60,11 @@ class Store:
     def find(self, kind: Kind, namespace: str, name: str) -> Obj | None:
         return self._objects.get(kind, {}).get((namespace, name))
 
+    def is_ending(self, namespace: str) -> bool:
+        """Is this namespace being deleted?"""
+        found = self.find(NAMESPACES, "", namespace)
+        return found is not None and "deletionTimestamp" in found["metadata"]
+
     def all(self, kind: Kind, namespace: str = "") -> Iterator[Obj]:
         for (space, _name), obj in sorted(self._objects.get(kind, {}).items()):
             if namespace in ("", space):
@@ -76,7 +81,7 @@ class Store:
     # Writing
 
     def create(self, kind: Kind, obj: Obj, dry: bool = False) -> Obj:
-        """Raises ApiError 409."""
+        """Raises ApiError 409; 403 in a namespace that is being deleted."""
         obj = copy.deepcopy(obj)
         meta = obj.setdefault("metadata", {})
         if not meta.get("name") and meta.get("generateName"):
@@ -84,6 +89,8 @@ class Store:
         key = (meta.get("namespace", "") if kind.namespaced else "", meta["name"])
         if key in self._objects.get(kind, {}):
             raise exists(kind, meta["name"])
+        if self.is_ending(key[0]):
+            raise terminating(kind, meta["name"], key[0])
         obj = {"apiVersion": kind.api_version, "kind": kind.kind, **obj}
         meta.update(uid=str(uuid.uuid4()), creationTimestamp=self.clock.stamp())
         meta.setdefault("generation", 1)

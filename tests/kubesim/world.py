@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 from . import words
+from .answers import ApiError
 from .clock import Clock
 from .kinds import EVENTS, KUBEVIRTS, PODS
 from .store import Change, Obj, Store, random_name
@@ -118,6 +119,8 @@ class World:
             try:
                 what()
             except Exception as exc:  # a controller goes on with its other work
+                if isinstance(exc, ApiError) and "is being terminated" in str(exc):
+                    continue  # what it was to make is not made
                 self.broken.append(f"{key}: {type(exc).__name__}: {exc}")
 
     def on_change(self, listener: Callable[[Change], None]) -> None:
@@ -145,9 +148,9 @@ class World:
         """An Event; the same one again only counts, and of too many the later ones never come."""
         meta = obj["metadata"]
         stamp = self.clock.stamp()
-        if not self._may_tell((meta["uid"], reason in _OF_NODES)):
-            return
         namespace = meta.get("namespace", "default")
+        if self.store.is_ending(namespace) or not self._may_tell((meta["uid"], reason in _OF_NODES)):
+            return
         like = [
             found
             for found in self.store.all(EVENTS, namespace)

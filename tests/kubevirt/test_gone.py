@@ -15,7 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim import handler
-from kubesim.kinds import NODES, PODS, VMIS, VMS
+from kubesim.kinds import NAMESPACES, NODES, PODS, VMIS, VMS
 from kubesim.reading import clean, row, take_slots
 from kubesim.virtapi import put
 from kubesim.words import phase
@@ -35,6 +35,11 @@ def ask(sim, what: str, name: str = "vm") -> None:
 
 def until_gone(sim, name: str = "vm") -> None:
     sim.until(lambda: sim.world.store.find(VMIS, "default", name) is None)
+
+
+def is_over(sim) -> bool:
+    vmi = sim.world.store.find(VMIS, "default", "vm")
+    return vmi is None or phase(vmi) in ("Succeeded", "Failed")
 
 
 def begin(sim, operator, phase: str = "Running", **policy) -> Callable[[], dict]:
@@ -166,6 +171,24 @@ def test_a_vm_that_kubevirt_starts_again_is_not_to_be_started_by_hand(sim, opera
     vm = row(operator.slice(Intent.DRAINED, 1.0), "vm")
     assert (vm["verdict"], vm["reason"]) == ("pending", "RestartedByOthers"), vm
     assert "KubeVirt starts it anew" in vm["message"]
+
+
+def test_a_vm_of_a_namespace_that_is_deleted_is_not_started_anew(sim, operator) -> None:
+    """Its pod is asked to end before its VirtualMachine is deleted."""
+    sim.add_vm("vm", "n1", shutdown_seconds="20", **LIVES_LONG)
+    begin(sim, operator)
+    ends = {"finalizers": ["kubernetes"], DELETED: sim.world.clock.stamp()}
+    sim.edit(NAMESPACES, "default", lambda o: o["metadata"].update(ends))
+    for pod in sim.all(PODS):
+        sim.call(lambda pod=pod: sim.world.delete_pod(pod))
+    vm = row(operator.slice(Intent.DRAINED, 0.0), "vm")
+    assert vm["reason"] == "StoppedByItself" and "the namespace default is being deleted" in vm["message"], vm
+    sim.until(lambda: is_over(sim))
+    vm = row(operator.slice(Intent.DRAINED, 0.0), "vm")
+    assert "anew" not in vm["message"], vm
+    delete(sim)
+    found = operator.drain()
+    assert (found["phase"], row(found, "vm")["reason"]) == ("Drained", "VMVanished"), row(found, "vm")
 
 
 @pytest.mark.parametrize("when", ["in its migration", "before it is asked"])

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from collections.abc import Callable
+
 from ..._core.reasons.reason import Finding, Reason
 from ..objects import facts
 from ..records.node_record import Instance
@@ -60,8 +62,9 @@ def ends(vmi: Obj) -> bool:
     return facts.final(vmi) or facts.deleted(vmi) or _pod_ends(vmi)
 
 
-def ending(vmi: Obj, starts_again: bool, crashed: bool) -> Finding | None:
-    """How an instance that is still on its node ends without us; None: it does not."""
+def ending(vmi: Obj, starts_again: bool, crashed: bool, namespace_ends: Callable[[str], bool]) -> Finding | None:
+    """How an instance that is still on its node ends without us; None: it does not. `namespace_ends`: is it being
+    deleted?"""
     over = facts.final(vmi) and starts_again
     if not (over or facts.deleted(vmi) or _pod_ends(vmi)):
         return None
@@ -71,6 +74,8 @@ def ending(vmi: Obj, starts_again: bool, crashed: bool) -> Finding | None:
     reason = Reason.RestartedByOthers if starts_again else Reason.StoppedByItself
     if crashed:
         reason, what = Reason.VMCrashed, "has crashed"
+    elif not starts_again and namespace_ends(facts.key(vmi)[0]):
+        then = f": the namespace {facts.key(vmi)[0]} is being deleted"
     return Finding(reason, f"Its instance on {node} {what}{then}.")
 
 

@@ -14,6 +14,7 @@ from ..._core.model.observation import VM, Observation, Outcome, Sighting, State
 from ..._core.model.record import Attempt, VMRecord
 from ..._core.reasons.reason import Finding, Reason
 from ..api.client import Client
+from ..api.errors import AccessDenied
 from ..api.watches import Watches
 from ..objects import facts, names
 from ..records.node_record import Instance
@@ -155,7 +156,16 @@ class DepartedVMs:
         """Will KubeVirt by itself start anew what has ended?"""
         vm = self.machine(uuid)
         ended = facts.phase(vmi) if facts.final(vmi) else "Succeeded"
-        return vm is not None and facts.restarts(vm, ended)
+        return vm is not None and facts.restarts(vm, ended) and not self.namespace_ends(facts.key(vmi)[0])
+
+    def namespace_ends(self, namespace: str) -> bool:
+        """Is it being deleted? Nothing is made in it any more, and its pods go before its VMs. Without the right to
+        read it: not known, so no."""
+        try:
+            found = self._client.find(f"{names.CORE}/namespaces/{namespace}")
+        except AccessDenied:
+            return False
+        return found is not None and facts.deleted(found)
 
     def add_sighting(self, obs: Observation, uuid: str, entry: VMRecord) -> None:
         """Put it into the observation."""
@@ -181,7 +191,7 @@ class DepartedVMs:
         if stopped is not None:
             obs.ended[uuid] = stopped
         ended = facts.phase(vmi) if vmi is not None else "Succeeded"
-        if vm is not None and facts.restarts(vm, ended):
+        if vm is not None and facts.restarts(vm, ended) and not self.namespace_ends(known.namespace):
             why = facts.not_started(None, vm)
             obs.sightings[uuid] = [Sighting(ANYWHERE, State.INCOMING, restarted=True, unplaced=why)]
             return

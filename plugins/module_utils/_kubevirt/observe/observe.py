@@ -272,7 +272,7 @@ class Observer:
         crashed = facts.phase(vmi) == "Failed" and self._departed.crashed(known)
         back = deletion.ends(vmi) and self._departed.starts_again(uuid, vmi)
         gone = over and not back
-        ending = deletion.ending(vmi, back, crashed)
+        ending = deletion.ending(vmi, back, crashed, self._departed.namespace_ends)
         if over and known.maker:
             obs.ended[uuid] = deletion.deleted_finding(known)
         if ending is not None and (entry is None or not entry.asked_to_stop):
