@@ -10,9 +10,8 @@ deleted. Who did it stands nowhere; who stopped it stands in the VirtualMachine'
 
 from __future__ import annotations
 
-from typing import Any
-
 from collections.abc import Callable
+from typing import Any
 
 from ..._core.reasons.reason import Finding, Reason
 from ..objects import facts
