@@ -22,7 +22,7 @@ def lines(result: Mapping[str, Any], check: bool) -> Iterator[str]:
     if result.get("phase") not in _DONE:
         return
     for vm in result["vms"]:
-        text = _of_vm(vm, result["phase"], check)
+        text = _of_vm(vm, check)
         if text:
             yield f"{host}  {text}"
 
@@ -42,17 +42,21 @@ def _protected(result: Mapping[str, Any], check: bool) -> Iterator[str]:
         yield f"{host}  not asked who takes its VMs: {', '.join(result['not_asked'])}"
 
 
-def _of_vm(vm: Mapping[str, Any], phase: str, check: bool) -> str:
-    name, target = vm["name"], vm["target"]
+def _of_vm(vm: Mapping[str, Any], check: bool) -> str:
+    name, target, verdict = vm["name"], vm["target"], vm["verdict"]
+    if verdict in ("waits", "returns"):
+        return str(vm["message"])
+    if verdict == "removed":
+        return f"{name} runs on {target}: its definition here {'would be' if check else 'is'} removed"
+    if verdict == "runs":
+        return f"{name} runs on {target}{'. ' if vm['message'] else ''}{vm['message']}"
+    if verdict == "start" and check:
+        return f"{name} would be started on {target}"
+    if verdict == "start":
+        return f"{name}: {vm['message']}" if vm["message"] else ""
     if vm["message"]:
         why = f"{vm['reason']}: {vm['message']}" if vm["reason"] else vm["message"]
-        return f"{name} stays: {why} {vm['remedy']}".rstrip() if phase != "Returned" else why
-    if phase == "Returned":
-        return f"{name} runs on {target}: its definition here {'would be' if check else 'is'} removed"
-    if vm["verdict"] == "runs":
-        return f"{name} runs on {target}"
-    if vm["verdict"] == "start" and check:
-        return f"{name} would be started on {target}"
+        return f"{name} stays: {why} {vm['remedy']}".rstrip()
     return ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from ..model.observation import State, is_active
 from .record import Recovery, Step, Taken
@@ -15,36 +16,52 @@ from .record import Recovery, Step, Taken
 States = Mapping[str, State]  # by UUID, of one host
 
 
+class Fate(str, Enum):
+    """Of a VM that was taken over, when its host is back."""
+
+    RUNS = "runs"  # elsewhere, and nothing of it is left on the host
+    REMOVED = "removed"  # it is elsewhere: its definition on the host is to go
+    RETURNS = "returns"  # it was never started elsewhere: what is left of it there is to go, and it is its host's again
+    WAITS = "waits"
+
+
 @dataclass(frozen=True)
 class Back:
-    """One VM that was taken over. `remove`: its definition on the old host is to go. `message`: why it cannot yet, for
-    people; empty: it is done, or will be with that."""
+    """`at`: where it is. `message`: what a person has to do; empty: nothing."""
 
     vm: Taken
-    remove: bool = False
+    fate: Fate
+    at: str = ""
     message: str = ""
 
 
 def come_back(known: Recovery, here: States | None, there: Mapping[str, States | None]) -> list[Back]:
     """`here`: what the old host has; `there`: the others. None: it cannot be read."""
-    return [
-        _back(vm, known.host, here, there.get(vm.target)) for vm in known.vms.values() if vm.step is not Step.FAILED
-    ]
+    return [_back(vm, known.host, here, there) for vm in known.vms.values() if vm.step is not Step.FAILED]
 
 
-def _back(vm: Taken, host: str, here: States | None, there: States | None) -> Back:
-    if here is None or there is None:
-        silent = host if here is None else vm.target
-        return Back(vm, message=f"{silent} cannot be read, so nothing of {vm.name} is removed. Run recover again.")
+def _back(vm: Taken, host: str, here: States | None, there: Mapping[str, States | None]) -> Back:
+    runs = [name for name, states in there.items() if states is not None and _active(states, vm.uuid)]
+    at = vm.target if vm.target in runs or not runs else runs[0]  # a drain may have moved it since
+    states = there.get(at)
+    if here is None or states is None:
+        silent = host if here is None else at
+        text = f"{silent} cannot be read, so nothing of {vm.name} is removed. Run recover again."
+        return Back(vm, Fate.WAITS, at, text)
+    if vm.step is Step.STARTING and not runs:
+        text = f"{vm.name} was not started elsewhere. It is {host}'s own again"
+        left = vm.uuid in here and not _active(here, vm.uuid)
+        return Back(vm, Fate.RETURNS, at, f"{text}: start it there, virsh start {vm.name}" if left else f"{text}.")
     if vm.uuid not in here:
-        return Back(vm)
-    if vm.uuid not in there:
-        if vm.step is Step.STARTING:
-            return Back(vm)  # it never came to that
-        text = f"{vm.name} is not on {vm.target} any more, where it was started: what is left of it on {host} stays."
-        return Back(vm, message=f"{text} Start it here, or undefine it.")
-    if is_active(here[vm.uuid]):
-        return Back(
-            vm, message=f"{vm.name} runs on {host}, and was started on {vm.target}. Look at both, and stop one."
-        )
-    return Back(vm, remove=True)
+        return Back(vm, Fate.RUNS, at)
+    if vm.uuid not in states:
+        text = f"{vm.name} is not on {at} any more, where it was started: what is left of it on {host} stays."
+        return Back(vm, Fate.WAITS, at, f"{text} Start it here, or undefine it.")
+    if _active(here, vm.uuid):
+        text = f"{vm.name} runs on {host}, and was started on {at}. Look at both, and stop one."
+        return Back(vm, Fate.WAITS, at, text)
+    return Back(vm, Fate.REMOVED, at)
+
+
+def _active(states: States, uuid: str) -> bool:
+    return uuid in states and is_active(states[uuid])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -87,6 +87,11 @@ class Recovery:
         """Where the VM may run by this recovery; None: nowhere."""
         found = self.vms.get(uuid)
         return None if found is None or found.step is Step.FAILED else found
+
+
+def unproven(known: Recovery) -> Recovery:
+    """The host was seen alive: what proved that it is off, or would have, proves nothing any more."""
+    return replace(known, found_dead="", proof=None)
 
 
 def markers(peers: int) -> tuple[int, int]:

@@ -38,6 +38,8 @@ class Safety:
 
     `guard`: its libvirt asks the peers before each start (`protect` installed that). `lock`: the lock manager of its
     libvirt, empty for none; `locks`: those of the others. `stays_off`: the user says that it does not come back.
+    virtlockd (lockd) locks files, which hosts share; a device it locks on each host by itself, if nobody set a
+    directory for that.
     """
 
     guard: bool = False
@@ -48,7 +50,8 @@ class Safety:
     def allows(self, vm: VM, target: str) -> bool:
         if self.guard or self.stays_off or not vm.autostart:
             return True
-        return bool(self.lock) and self.locks.get(target) == self.lock
+        files = all(one.get("kind") == "file" for one in vm.document.get("volumes") or () if not one.get("read_only"))
+        return bool(self.lock) and self.locks.get(target) == self.lock and (files or self.lock != "lockd")
 
 
 @dataclass(frozen=True)

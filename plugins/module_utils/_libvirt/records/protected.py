@@ -117,18 +117,22 @@ def _found(raw: Mapping[str, str]) -> Finding:
     return Finding(Reason(raw["reason"]), str(raw["message"]))
 
 
-def write(kept: Kept, keepers: Iterable[Host]) -> tuple[list[str], list[str]]:
-    """(peers that have it now, peers that took none, with why). Where it stands already nothing is written."""
-    have, failed, text = [], [], kept.to_json()
+def write(kept: Kept, keepers: Iterable[Host], acts: bool = True) -> tuple[list[str], list[str], bool]:
+    """(peers that have it now, peers that took none, with why, was or would anything be written). Where it stands
+    already nothing is written."""
+    have, failed, changed, text = [], [], False, kept.to_json()
     for peer in keepers:
         try:
             before = peer.store.read_record(f"protect.{kept.host}")
             if before is None or _without_time(before) != _without_time(text):
+                changed = True
+                if not acts:
+                    continue
                 peer.store.write_record(f"protect.{kept.host}", text)
             have.append(peer.name)
         except (HostUnreachable, StoreError, libvirt.libvirtError) as exc:
             failed.append(f"{peer.name} ({exc})")
-    return have, failed
+    return have, failed, changed
 
 
 def _without_time(text: str) -> Any:

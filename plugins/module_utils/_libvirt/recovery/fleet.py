@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +14,7 @@ from ..._core.claims.admission import quorum_hosts
 from ..._core.model.observation import VM, Observation, Sighting
 from ..._core.model.policy import PolicyError
 from ..._core.reasons.reason import Finding, Reason
-from ..._core.recovery.record import Recovery, Step, Taken
+from ..._core.recovery.record import Recovery, Step, Taken, unproven
 from ..host.connection import HostUnreachable, is_lost, keep_state, libvirt
 from ..observe.host import Host, HostConfig, HostNow
 from ..observe.observe import node_of
@@ -102,15 +101,25 @@ class Fleet:
             self._still(vm, target, dom, ask)
             if not dom.isActive():
                 dom.create()
-            if vm.autostart:
-                dom.setAutostart(1)
         except (HostUnreachable, libvirt.libvirtError) as exc:
-            if isinstance(exc, HostUnreachable) or is_lost(exc):
-                return known  # whether it runs there is not known: it is read, and goes on there or not at all
-            self._withdraw(vm.uuid, target)
+            # Where it is not known whether it runs there it is read again, and goes on there or not at all.
+            if isinstance(exc, HostUnreachable) or is_lost(exc) or not self.withdraw(vm.uuid, target):
+                return known
             why = str(exc)
             return self.note(lambda old: _failed(old, vm.uuid, target, why))
-        return self.note(lambda old: _step(old, vm.uuid, target, Step.RUNS))
+        return self.settle(vm, target, known)[0]
+
+    def settle(self, vm: VM, target: str, known: Recovery) -> tuple[Recovery, str]:
+        """It runs there: what is left of its start, and the record, for the guard. (the record, what is missing)"""
+        ours = known.vms.get(vm.uuid)
+        if ours is not None and ours.target == target and vm.autostart:
+            try:
+                dom = self.others[target].domain(vm.uuid)
+                if not dom.autostart():
+                    dom.setAutostart(1)
+            except (HostUnreachable, libvirt.libvirtError) as exc:
+                return known, f"Its autostart is not set there: {exc}. Run recover again."
+        return self.note(lambda old: _runs(old, vm, target)), ""
 
     def _still(self, vm: VM, target: str, dom: Any, ask: Callable[[], None]) -> None:
         """Right before the start: is the host still silent, and this still the target? The record stands by now, so a
@@ -118,21 +127,27 @@ class Fleet:
         ask()
         alive, text = answers(self.uri, _LAST_LOOK)
         if alive:
-            if not dom.isActive():
-                self._withdraw(vm.uuid, target)
-                self.note(lambda old: _without(old, vm.uuid, target))
-            raise HostAnswers(f"{self.host} answers again ({text}): {vm.name} was not started")
+            gone = self.withdraw(vm.uuid, target)
+            self.note(lambda old: unproven(_without(old, vm.uuid, target) if gone else old))
+            text = f"{self.host} answers again ({text}): {vm.name} was not started elsewhere. If {self.host} refused to"
+            raise HostAnswers(f"{text} start it meanwhile, start it there: virsh start {vm.name}")
         found, _seen = self.record.read()
         bound = found.taken(vm.uuid) if found is not None else None
         if bound is None or bound.target != target:
             raise HostAnswers(f"another run took {vm.name} over")
 
-    def _withdraw(self, uuid: str, target: str) -> None:
-        """Nothing of it is left there that somebody could start. Its files are its own."""
-        with suppress(HostUnreachable, libvirt.libvirtError):
+    def withdraw(self, uuid: str, target: str) -> bool:
+        """Nothing of it is left there that somebody could start. Its files are its own. False: it runs, or it is not
+        known."""
+        try:
             dom = _find(self.others[target].conn, uuid)
-            if dom is not None and not dom.isActive():
+            if dom is not None:
+                if dom.isActive():
+                    return False
                 dom.undefineFlags(keep_state())
+        except (HostUnreachable, libvirt.libvirtError):
+            return False
+        return True
 
 
 def _find(conn: Any, uuid: str) -> Any:
@@ -153,15 +168,18 @@ def _bound(old: Recovery, vm: VM, target: str) -> Recovery:
     return old
 
 
-def _step(old: Recovery, uuid: str, target: str, step: Step) -> Recovery:
-    if uuid in old.vms and old.vms[uuid].target == target:
-        old.vms[uuid].step = step
+def _runs(old: Recovery, vm: VM, target: str) -> Recovery:
+    """Whoever started it there."""
+    if vm.uuid not in old.vms or old.vms[vm.uuid].target != target:
+        old.vms[vm.uuid] = Taken(vm.uuid, vm.name, target, Step.RUNS, now(), vm.autostart)
+    old.vms[vm.uuid].step = Step.RUNS
     return old
 
 
 def _failed(old: Recovery, uuid: str, target: str, why: str) -> Recovery:
+    """Unless another run has got further with it."""
     entry = old.vms.get(uuid)
-    if entry is not None and entry.target == target:
+    if entry is not None and entry.target == target and entry.step is Step.STARTING:
         entry.step, entry.message = Step.FAILED, f"{target}: {why}"
         entry.tried = [*entry.tried, target]
     return old

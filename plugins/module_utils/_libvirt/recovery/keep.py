@@ -54,7 +54,7 @@ def protect(own: HostConfig, peers: Sequence[HostConfig], guarded: bool | None, 
         asked = [(name, others[name].config.uri) for name in keepers]
         changed = guard.install(own.name, asked, guarded, acts)
         kept.guard = guard.installed(own.name)
-        have, failed = ([], []) if not acts else protected.write(kept, [others[name] for name in keepers])
+        have, failed, written = protected.write(kept, [others[name] for name in keepers], acts)
     finally:
         observer.close()
     return {
@@ -64,7 +64,7 @@ def protect(own: HostConfig, peers: Sequence[HostConfig], guarded: bool | None, 
         "not_kept_on": failed,
         "not_asked": sorted(name for name, node in obs.nodes.items() if not node.reachable and name != mine.name),
         "guard": kept.guard,
-        "changed": changed,
+        "changed": changed or written,
     }
 
 

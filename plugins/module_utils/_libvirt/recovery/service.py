@@ -19,10 +19,10 @@ from typing import Any
 from ..._core.model.observation import State
 from ..._core.model.policy import Policy, PolicyError
 from ..._core.reasons.reason import Platform
-from ..._core.recovery.back import come_back
+from ..._core.recovery.back import Fate, come_back
 from ..._core.recovery.looks import Judgement, Looks, View, judge
 from ..._core.recovery.proof import Proof, confirmed, contradicted
-from ..._core.recovery.record import Recovery, Step
+from ..._core.recovery.record import Recovery, Step, unproven
 from ..._core.recovery.takeover import Row, Safety, Verdict, take_over
 from ..host.connection import keep_state
 from ..observe.host import Host, HostConfig, HostNow
@@ -103,10 +103,14 @@ def _start_all(
     # Keepers that the host does not know it cannot ask.
     guarded = kept.guard and kept.keepers == fleet.keepers
     safety = Safety(guarded, kept.lock, fleet.locks(kept), request.stays_off)
-    until, passes = time.monotonic() + request.seconds, 0
+    until, passes, missing = time.monotonic() + request.seconds, 0, dict[str, str]()
     while True:
         obs = fleet.observe(vm.uuid for vm in kept.vms)
         rows = take_over(request.host, kept.vms, obs, known, request.policy, safety)
+        for row in rows if acts else ():
+            mine = known.vms.get(row.vm.uuid)
+            if row.verdict is Verdict.RUNS and (mine is None or (mine.target, mine.step) != (row.target, Step.RUNS)):
+                known, missing[row.vm.uuid] = fleet.settle(row.vm, row.target, known)
         todo = [row for row in rows if row.verdict is Verdict.START]
         if not acts or not todo or passes > len(fleet.others):
             break
@@ -115,8 +119,13 @@ def _start_all(
             if time.monotonic() > until:
                 return _result(request, "Recovering", judged, known, rows, kept)
             known = fleet.start(row.vm, row.target, kept.definitions[row.vm.uuid], request.ask)
-    blocked = any(row.verdict is Verdict.STAYS for row in rows) or (acts and bool(todo))
-    return _result(request, "Blocked" if blocked else "Recovered", judged, known, rows, kept)
+    for row in todo if acts else ():
+        missing[row.vm.uuid] = f"Whether it runs on {row.target} is not known. Run recover again."
+    blocked = any(row.verdict is Verdict.STAYS for row in rows) or any(missing.values())
+    result = _result(request, "Blocked" if blocked else "Recovered", judged, known, rows, kept)
+    for one in result["vms"]:
+        one["message"] = one["message"] or missing.get(one["uuid"], "")
+    return result
 
 
 def _found_dead(old: Recovery, request: Request, judged: Judgement) -> Recovery:
@@ -137,20 +146,28 @@ def _proven(old: Recovery, request: Request, judged: Judgement, proof: Proof) ->
 def _back(request: Request, fleet: Fleet, judged: Judgement, known: Recovery | None, acts: bool) -> dict[str, Any]:
     """The host lives. What was taken over is removed from it, once it is read to run on its target."""
     if known is None or not known.vms or judged.looks is Looks.LIBVIRT_DEAD:
+        if acts and known is not None and (known.found_dead or known.proof):
+            known = fleet.note(unproven)
         return _result(request, "Alive", judged, known)
     reads = {name: _states(read) for name, read in fleet.read().items()}
     host = Host(next(c for c in request.peers if c.name == request.host), open_peer, acts=acts)
     backs = come_back(known, _states(host.read(False)), reads)
-    for back in backs:
-        if back.remove and acts:
-            request.ask()
+    for number, back in enumerate(backs if acts else ()):
+        request.ask()
+        if back.fate is Fate.REMOVED:
             host.domain(back.vm.uuid).undefineFlags(keep_state())
-    blocked = any(back.message for back in backs)
+        elif back.fate is Fate.RETURNS and not fleet.withdraw(back.vm.uuid, back.vm.target):
+            text = f"{back.vm.name} is still defined on {back.vm.target}, and was never started there. Run again."
+            backs[number] = replace(back, fate=Fate.WAITS, message=text)
+    blocked = any(back.fate is Fate.WAITS for back in backs)
     if acts and not blocked:
         fleet.record.end(request.host)
     result = _result(request, "Blocked" if blocked else "Returned", judged, known)
-    rows = [{**_row(Row(back.vm, Verdict.RUNS, back.vm.target)), "message": back.message} for back in backs]
-    return {**result, "vms": rows, "changed": not blocked or any(back.remove for back in backs)}
+    rows = [
+        {**_row(Row(back.vm, Verdict.RUNS, back.at)), "verdict": back.fate.value, "message": back.message}
+        for back in backs
+    ]
+    return {**result, "vms": rows, "changed": not blocked or any(back.fate is Fate.REMOVED for back in backs)}
 
 
 def _states(read: HostNow) -> dict[str, State] | None:

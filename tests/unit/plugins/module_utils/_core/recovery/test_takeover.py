@@ -24,7 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.back import come_back
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.back import Fate, come_back
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import Kind, Proof
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.record import (
     Recovery,
@@ -101,6 +101,23 @@ def test_what_its_host_would_start_again_needs_something_that_keeps_it(
         assert row.target == "b"
 
 
+@pytest.mark.parametrize(
+    ("kind", "read_only", "lock", "verdict"),
+    [
+        ("file", False, "lockd", Verdict.START),
+        ("block", False, "lockd", Verdict.STAYS),
+        ("block", True, "lockd", Verdict.START),
+        ("block", False, "sanlock", Verdict.START),
+    ],
+)
+def test_virtlockd_keeps_apart_who_opens_the_same_file_and_no_device(
+    kind: str, read_only: bool, lock: str, verdict: Verdict
+) -> None:
+    document = {"volumes": [{"kind": "file"}, {"kind": kind, "read_only": read_only}]}
+    safety = Safety(lock=lock, locks=dict.fromkeys("bc", lock))
+    assert rows(vm("x", autostart=True, document=document), safety=safety)["x"].verdict is verdict
+
+
 def test_what_belongs_to_the_host_stays_with_its_reason() -> None:
     local = Finding(Reason.DisksNotLiveMigratable, "Disk vda is local.")
     row = rows(vm("x", cold_findings=(local,)))["x"]
@@ -160,25 +177,31 @@ def test_who_asks_meets_one_that_was_told(peers: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "here", "there", "removed", "waits"),
+    ("step", "here", "there", "fate"),
     [
-        (Step.RUNS, State.SHUTOFF, State.RUNNING, True, False),
-        (Step.RUNS, State.SHUTOFF, State.SHUTOFF, True, False),  # its owner stopped it there
-        (Step.RUNS, None, State.RUNNING, False, False),
-        (Step.RUNS, State.RUNNING, State.RUNNING, False, True),
-        (Step.RUNS, State.SHUTOFF, None, False, True),
-        (Step.STARTING, State.SHUTOFF, None, False, False),  # the start never came
+        (Step.RUNS, State.SHUTOFF, State.RUNNING, Fate.REMOVED),
+        (Step.RUNS, State.SHUTOFF, State.SHUTOFF, Fate.REMOVED),  # its owner stopped it there
+        (Step.RUNS, None, State.RUNNING, Fate.RUNS),
+        (Step.RUNS, State.RUNNING, State.RUNNING, Fate.WAITS),
+        (Step.RUNS, State.SHUTOFF, None, Fate.WAITS),
+        (Step.STARTING, State.SHUTOFF, State.RUNNING, Fate.REMOVED),
+        (Step.STARTING, State.SHUTOFF, None, Fate.RETURNS),  # the start never came
+        (Step.STARTING, State.SHUTOFF, State.SHUTOFF, Fate.RETURNS),
+        (Step.STARTING, State.RUNNING, State.SHUTOFF, Fate.RETURNS),
     ],
 )
-def test_what_goes_when_the_host_is_back(
-    step: Step, here: State | None, there: State | None, removed: bool, waits: bool
-) -> None:
+def test_what_goes_when_the_host_is_back(step: Step, here: State | None, there: State | None, fate: Fate) -> None:
     old, new = ({"x": state} if state else {} for state in (here, there))
     (back,) = come_back(taken(step), old, {"b": new})
-    assert (back.remove, bool(back.message)) == (removed, waits)
+    assert back.fate is fate and bool(back.message) == (fate in (Fate.WAITS, Fate.RETURNS))
+
+
+def test_one_that_a_drain_has_moved_on_since_is_found() -> None:
+    (back,) = come_back(taken(Step.RUNS), {"x": State.SHUTOFF}, {"b": {}, "c": {"x": State.RUNNING}})
+    assert (back.fate, back.at) == (Fate.REMOVED, "c")
 
 
 def test_nothing_goes_while_one_of_them_cannot_be_read() -> None:
     for here, there in ((None, {"x": State.RUNNING}), ({"x": State.SHUTOFF}, None)):
         (back,) = come_back(taken(Step.RUNS), here, {"b": there})
-        assert not back.remove and "cannot be read" in back.message
+        assert back.fate is Fate.WAITS and "cannot be read" in back.message

@@ -1,0 +1,282 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A start elsewhere: its order, and each moment at which a run is killed, meets another one, or the host comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, PolicyError, Rule
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.record import Recovery, Step
+from ansible_collections.virtops.maintenance.tests.recover import bed, judge
+from ansible_collections.virtops.maintenance.tests.recover.bed import DEAD, Killed, World, agent, recover
+
+VMS = ("db", "web")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = fresh()
+    with bed.below(made):
+        made.protect()
+        yield made
+
+
+def fresh() -> World:
+    world = World()
+    for name in VMS:
+        world.vm(name)
+    return world
+
+
+def go(world: World, **about: Any) -> Any:
+    return recover(world, agent=agent(world), **about)
+
+
+def elsewhere(world: World, vm: str) -> list[str]:
+    return [
+        host for host in world.names if host != DEAD and vm in world.domains[host] and world.domains[host][vm].active
+    ]
+
+
+def record(world: World, host: str = "b") -> Recovery:
+    newest = max((n for n in world.volumes[host] if n.startswith("recovery.")), key=lambda n: int(n.rpartition(".")[2]))
+    return Recovery.from_json(world.volumes[host][newest])
+
+
+def good(world: World) -> None:
+    """Nothing ran twice or without proof. Each VM runs on the host that the record has, with its autostart."""
+    assert not judge.twice(world.log) and not judge.without_proof(world.log, DEAD)
+    for vm in VMS:
+        (host,) = elsewhere(world, vm)
+        assert world.domains[host][vm].auto and world.domains[host][vm].persistent
+        for keeper in "bcd":
+            known = record(world, keeper).vms[vm]
+            assert (known.target, known.step) == (host, Step.RUNS)
+
+
+def again(world: World, moment: int, what: Callable[[], object]) -> bool:
+    """Do that before this effect of a run, if it has so many."""
+    world.cut_power()
+    base = world.moment
+
+    world.moments[base + moment] = what
+    with suppress(Killed):
+        go(world)
+    return not world.moments
+
+
+def kill() -> None:
+    raise Killed
+
+
+def moments(what: Callable[[World], Callable[[], object]]) -> Iterator[World]:
+    """A world for each effect of a run, before which that happened."""
+    for moment in range(1, 200):
+        world = fresh()
+        with bed.below(world):
+            world.protect()
+            if not again(world, moment, what(world)):
+                assert moment > 20  # as many effects as the two starts have at least
+                return
+            yield world
+
+
+def test_the_record_comes_first_then_the_definition_the_last_look_and_the_start(world: World) -> None:
+    world.cut_power()
+    assert go(world)["phase"] == "Recovered"
+    first = next(vm for what, _host, vm in world.log if what == "define")
+    at = next(i for i, event in enumerate(world.log) if event[0] == "define")
+    assert [event[0] for event in world.log[at - 3 : at]] == ["record"] * 3
+    assert [event[0] for event in world.log[at : at + 8]] == [
+        *("define", "last look", "start", "runs", "autostart"),
+        *("record", "record", "record"),
+    ]
+    assert world.log[at + 3][2] == first
+    good(world)
+
+
+def test_a_run_that_was_killed_at_any_moment_is_carried_on_by_the_same_command() -> None:
+    for world in moments(lambda _world: kill):
+        assert go(world, by="c")["phase"] == "Recovered"
+        good(world)
+        world.power_on()
+        assert recover(world)["phase"] == "Returned"
+        assert not world.domains[DEAD] and not judge.twice(world.log)
+
+
+def test_a_host_that_comes_back_after_a_kill_has_its_vm_here_or_there_and_never_on_both() -> None:
+    for world in moments(lambda _world: kill):
+        world.power_on()
+        result = recover(world, by="c")
+        assert result["phase"] in ("Alive", "Returned") and not judge.twice(world.log)
+        for vm in VMS:
+            there = elsewhere(world, vm)
+            left = vm in world.domains[DEAD]
+            assert left != bool(there)  # one definition, where it is
+            if left and not world.domains[DEAD][vm].active:  # the guard refused it, and nobody else has it
+                (told,) = [row for row in result["vms"] if row["name"] == vm]
+                assert "virsh start" in told["message"]
+                assert world.ask_guard(vm)
+
+
+def test_two_at_once_start_each_vm_once() -> None:
+    for world in moments(lambda world: lambda: recover(world, by="c", agent=agent(world))):
+        assert not judge.twice(world.log)
+        assert go(world, by="d")["phase"] == "Recovered"
+        good(world)
+
+
+def test_a_host_that_comes_back_at_any_moment_starts_nothing_twice() -> None:
+    for world in moments(lambda world: world.power_on):
+        assert not judge.twice(world.log) and not judge.without_proof(world.log, DEAD)
+
+
+def test_a_host_that_answers_at_the_last_look_stops_it(world: World) -> None:
+    world.cut_power()
+    proven = agent(world)
+
+    def comes_back() -> Any:
+        found = proven()
+        at = world.moment
+        world.moments[at + 8] = world.power_on  # the last look of the first start
+        return found
+
+    result = recover(world, agent=comes_back)
+    assert result["phase"] == "Stopped" and not any(elsewhere(world, vm) for vm in VMS)
+    assert not record(world).vms
+
+
+def test_a_target_that_was_taken_meanwhile_is_not_started(world: World) -> None:
+    """The record is read once more after the last look."""
+    world.cut_power()
+
+    def other() -> None:
+        for host in "bcd":
+            known = record(world, host)
+            for one in known.vms.values():
+                one.target = "d" if one.target != "d" else "c"
+            number = max(int(n.rpartition(".")[2]) for n in world.volumes[host] if n.startswith("recovery."))
+            world.volumes[host][f"recovery.{DEAD}.{number + 1}"] = known.to_json()
+
+    world.moments[world.moment + 11] = other
+    result = go(world)
+    assert ("last look", DEAD, "") in world.log
+    assert result["phase"] == "Stopped" and "another run took" in result["message"]
+    assert not any(what == "start" for what, _host, _vm in world.log)
+
+
+def test_a_target_that_refuses_is_left_as_it_was_and_the_next_one_is_taken(world: World) -> None:
+    world.faults["b", "start"] = world.faults["c", "start"] = "no such network"
+    world.cut_power()
+    assert go(world)["phase"] == "Recovered"
+    assert not world.domains["b"] and not world.domains["c"]
+    good(world)
+    assert record(world).vms["db"].tried and set(world.domains["d"]) == set(VMS)
+
+
+def test_where_it_is_not_known_whether_it_runs_it_goes_nowhere_else(world: World) -> None:
+    world.faults["b", "start"] = world.faults["c", "start"] = "lost"
+    world.cut_power()
+    first = go(world)
+    bound = {vm: record(world).vms[vm].target for vm in VMS}
+    assert first["phase"] != "Recovered" and set(bound.values()) == {"b", "c"}
+    world.faults.clear()
+    assert go(world)["phase"] == "Recovered"
+    assert {vm: elsewhere(world, vm)[0] for vm in VMS} == bound
+    good(world)
+
+
+def test_one_that_runs_though_libvirt_said_no_is_not_recorded_as_failed(world: World) -> None:
+    """Another run started it in that moment, or what failed was the autostart: the guard must know of it."""
+    for host in "bcd":
+        world.faults[host, "autostart"] = "disk quota exceeded"
+    world.cut_power()
+    go(world)
+    result = recover(world, agent=agent(world))
+    assert result["phase"] == "Blocked" and all("autostart is not set" in vm["message"] for vm in result["vms"])
+    assert all(record(world).taken(vm) for vm in VMS)
+    world.power_on()
+    assert not judge.twice(world.log)
+    world.cut_power()
+    world.faults.clear()
+    assert go(world)["phase"] == "Recovered"
+    good(world)
+
+
+def test_a_failure_is_not_noted_over_what_another_run_started(world: World) -> None:
+    """Both saw it off. This one is refused and takes the definition away; the other one has it started before that is
+    noted."""
+    world.faults.update({(host, "start"): "no memory" for host in "bcd"})
+    world.cut_power()
+
+    class Watched(dict[str, Any]):
+        def pop(self, *words: Any) -> Any:
+            found = super().pop(*words)
+            if world.faults:
+                world.faults.clear()
+                go(world, by="c")
+                world.moments[world.moment + 4] = kill  # once the record has been written again
+            return found
+
+    for host in "bcd":
+        world.domains[host] = Watched(world.domains[host])
+    with suppress(Killed):
+        go(world)
+    good(world)
+
+
+def test_what_others_started_elsewhere_is_not_started_by_the_host_either(world: World) -> None:
+    world.cut_power()
+    world.vm("db", host="d")
+    assert go(world)["phase"] == "Recovered"
+    assert (record(world).vms["db"].target, world.domains["d"]["db"].auto) == ("d", True)
+    assert not any((what, vm) == ("autostart", "db") for what, _host, vm in world.log)  # theirs to set
+    world.power_on()
+    assert not judge.twice(world.log)
+
+
+def test_higher_priority_is_started_first(world: World) -> None:
+    world.cut_power()
+    go(world, policy=Policy(rules=(Rule("first", lambda document: document["name"] == "web", priority=5),)))
+    assert [vm for what, _host, vm in world.log if what == "start"] == ["web", "db"]
+
+
+def test_a_target_that_does_not_see_the_same_storage_is_not_taken(world: World) -> None:
+    other = (Finding(Reason.DisksNotLiveMigratable, "Disk vda is another file there."),)
+    world.protect(
+        {"db": {"cold_refused_by": {"b": other, "c": other}}, "web": {"cold_refused_by": dict.fromkeys("bcd", other)}}
+    )
+    world.cut_power()
+    result = go(world)
+    assert elsewhere(world, "db") == ["d"]
+    (web,) = [row for row in result["vms"] if row["name"] == "web"]
+    assert (web["verdict"], web["reason"]) == ("stays", "DisksNotLiveMigratable")
+
+
+def test_a_proof_ends_when_the_host_is_seen_alive(world: World) -> None:
+    """An old command from the history of a shell, given after it lived again, proves nothing."""
+    world.cut_power()
+    dead = recover(world)["found_dead"]
+    world.power_on()
+    assert recover(world)["phase"] == "Alive"
+    world.net.discard(DEAD)
+    with pytest.raises(PolicyError, match="no run before this one found a dead"):
+        recover(world, confirm=f"{DEAD}@{dead}")
+
+
+def test_a_person_s_word_counts_once_the_host_was_found_dead(world: World) -> None:
+    world.cut_power()
+    dead = recover(world)["found_dead"]
+    assert dead and not any(elsewhere(world, vm) for vm in VMS)
+    world.log.append(("read as off", DEAD, "ann"))
+    result = recover(world, confirm=f"{DEAD}@{dead}")
+    assert (result["phase"], result["proof"]["by"]) == ("Recovered", "ann")
+    good(world)

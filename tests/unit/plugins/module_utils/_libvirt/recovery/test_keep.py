@@ -1,0 +1,130 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a host leaves with its peers, how it comes back from there, and which lock manager it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import protected
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.protected import Kept
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import keep
+from ansible_collections.virtops.maintenance.tests.recover import bed
+
+XML = "<domain type='kvm'><name>web</name><uuid>web</uuid><memory>1</memory></domain>"
+LOCAL = Finding(Reason.DisksNotLiveMigratable, "Disk vda is local.")
+NO_NET = Finding(Reason.CannotStart, "It has no network lan.")
+
+
+@pytest.fixture
+def keepers() -> Iterator[list[bed.Host]]:
+    world = bed.World()
+    with bed.below(world):
+        yield [bed.Host(world, HostConfig(name, name)) for name in "bcd"]
+
+
+def kept(at: str = "t1", **about: Any) -> Kept:
+    vm = VM("web", "web", "a", memory_mib=512, cold_refused_by={"c": (NO_NET,)}, **about)
+    return Kept("a", at, "boot", ["b", "c"], ["b", "c"], True, "lockd", [vm], {"web": XML}, {"web": ["/shared/web"]})
+
+
+def back(one: Kept) -> VM:
+    return Kept.from_json(one.to_json()).vms[0]
+
+
+def test_it_comes_back_as_it_was_left() -> None:
+    known = Kept.from_json(kept(autostart=True).to_json())
+    assert (known.host, known.guard, known.lock, known.keepers) == ("a", True, "lockd", ["b", "c"])
+    vm = known.vms[0]
+    assert (vm.uuid, vm.node, vm.state, vm.memory_mib, vm.autostart) == ("web", "a", State.RUNNING, 512, True)
+    assert vm.cold_refused_by == {"c": (NO_NET,)} and not vm.cold_findings
+    assert back(kept(cold_findings=(LOCAL,))).cold_findings == (LOCAL,)
+    assert back(kept(state=State.SHUTOFF)).state is State.SHUTOFF
+
+
+def test_one_that_is_transient_or_cannot_be_read_stays() -> None:
+    assert back(kept(persistent=False)).cold_findings[0].reason is Reason.TransientDomain
+    unread = kept()
+    unread.definitions = {"web": "<domain"}
+    assert back(unread).cold_findings[0].reason is Reason.MigratableNotKnown
+    unread.definitions = {}
+    assert back(unread).cold_findings[0].reason is Reason.MigratableNotKnown
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2}', '{"schema": 1, "vms": [], "more": 1}'])
+def test_what_is_not_that_is_an_error(text: str) -> None:
+    with pytest.raises(RecordError, match="was kept of the host"):
+        Kept.from_json(text)
+
+
+def test_only_what_changed_is_written(keepers: list[bed.Host]) -> None:
+    assert protected.write(kept(), keepers, acts=False) == ([], [], True)
+    assert protected.write(kept(), keepers) == (["b", "c", "d"], [], True)
+    assert protected.write(kept("t2"), keepers) == (["b", "c", "d"], [], False)
+    keepers[0].world.power.discard("c")
+    have, failed, changed = protected.write(kept("t3", autostart=True), keepers)
+    assert (have, changed) == (["b", "d"], True) and failed[0].startswith("c (")
+
+
+def test_the_newest_is_believed_and_two_of_one_time_are_not(keepers: list[bed.Host]) -> None:
+    protected.write(kept("t1"), keepers)
+    protected.write(kept("t2", autostart=True), keepers[1:2])
+    found, unread = protected.read("a", keepers)
+    assert found is not None and found.at == "t2" and not unread
+    protected.write(kept("t2", persistent=False), keepers[2:])
+    with pytest.raises(RecordError, match="c and d keep of a differs"):
+        protected.read("a", keepers)
+    keepers[0].world.power -= {"c", "d"}
+    found, unread = protected.read("a", keepers)
+    assert found is not None and found.at == "t1" and [one[0] for one in unread] == ["c", "d"]
+    assert protected.read("e", keepers)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "lock"),
+    [
+        ('lock_manager = "lockd"\n', "lockd"),
+        ('user = "root"\n  lock_manager="sanlock"\n', "sanlock"),
+        ('#lock_manager = "lockd"\n', ""),
+        ('lock_manager = "nop"\n', ""),
+        ("", ""),
+    ],
+)
+def test_the_lock_manager_is_the_one_that_is_set(tmp_path: Path, text: str, lock: str) -> None:
+    conf = tmp_path / "qemu.conf"
+    conf.write_text(text)
+    assert keep.lock_manager(str(conf)) == lock
+    assert keep.lock_manager(str(tmp_path / "none")) == ""
+
+
+def test_what_is_kept_of_a_vm_is_its_next_start_with_its_secrets_and_its_files_that_peers_see(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keep, "libvirt", bed.BINDING)
+    asked = []
+    domain = SimpleNamespace(isPersistent=lambda: True, XMLDesc=lambda flags: asked.append(flags) or XML)
+    source: Any = SimpleNamespace(domain=lambda _uuid: domain)
+    volumes = [
+        {"kind": kind, "source": source_, "shared": shared, "read_only": read_only}
+        for kind, source_, shared, read_only in (
+            ("file", "/shared/web", True, False),
+            ("file", "/local/web", False, False),
+            ("file", "/shared/cd.iso", True, True),
+            ("block", "/dev/vg/web", True, False),
+        )
+    ]
+    one = Kept("a", "t", "boot", [], [])
+    keep._leave(source, VM("web", "web", "a", document={"volumes": volumes}), one)
+    assert asked == [bed.BINDING.VIR_DOMAIN_XML_SECURE | bed.BINDING.VIR_DOMAIN_XML_INACTIVE]
+    assert (one.definitions, one.files) == ({"web": XML}, {"web": ["/shared/web"]})

@@ -1,0 +1,90 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is printed of a recovery, and why a host is not recovered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure, lines
+
+
+def vm(verdict: str, message: str = "", reason: str = "", remedy: str = "", target: str = "b") -> dict[str, str]:
+    words = {"verdict": verdict, "message": message, "reason": reason, "remedy": remedy, "target": target}
+    return {"name": "web", "uuid": "u", **words}
+
+
+def result(phase: str, *vms: dict[str, str], **more: Any) -> dict[str, Any]:
+    about = {"looks": "ProbablyDead", "message": "a is probably dead.", "may_be_fenced": True, "found_dead": ""}
+    return {"host": "a", "phase": phase, "vms": list(vms), **about, **more}
+
+
+@pytest.mark.parametrize(
+    ("phase", "row", "check", "text"),
+    [
+        ("Recovered", vm("runs"), False, "web runs on b"),
+        ("Recovered", vm("off", target=""), False, None),
+        ("Recovered", vm("start"), True, "web would be started on b"),
+        ("Recovering", vm("start"), False, None),
+        (
+            "Blocked",
+            vm("start", "Whether it runs on b is not known."),
+            False,
+            "web: Whether it runs on b is not known.",
+        ),
+        (
+            "Blocked",
+            vm("runs", "Its autostart is not set there."),
+            False,
+            "web runs on b. Its autostart is not set there.",
+        ),
+        (
+            "Blocked",
+            vm("stays", "Disk vda is local.", "X", "Move it."),
+            False,
+            "web stays: X: Disk vda is local. Move it.",
+        ),
+        ("Returned", vm("removed"), False, "web runs on b: its definition here is removed"),
+        ("Returned", vm("removed"), True, "web runs on b: its definition here would be removed"),
+        ("Returned", vm("runs"), False, "web runs on b"),
+        ("Returned", vm("returns", "Start it there."), False, "Start it there."),
+        ("Blocked", vm("waits", "b cannot be read."), False, "b cannot be read."),
+        ("Unproven", vm("start"), False, None),
+    ],
+)
+def test_each_vm_is_one_line_or_none(phase: str, row: dict[str, str], check: bool, text: str | None) -> None:
+    assert list(lines(result(phase, row), check)) == ([] if text is None else [f"a  {text}"])
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (result("Recovered", vm("runs")), None),
+        (result("Returned"), None),
+        (result("Alive", looks="Alive"), None),
+        (result("Alive", looks="LibvirtDead"), "Nothing was started"),
+        (result("Unproven", may_be_fenced=False), "Nothing was started"),
+        (result("Unproven"), "nothing would be started"),
+        (result("Unproven", found_dead="T1"), "-e maintenance_confirm_off=a@T1"),
+        (result("Blocked", vm("stays", "It is local.")), "recovered but for web"),
+        (result("Stopped", message="a answers again"), "a answers again. What was started until then runs on."),
+    ],
+)
+def test_why_a_host_is_not_recovered(found: dict[str, Any], words: str | None) -> None:
+    assert (words in failure(found)) if words else failure(found) == ""
+
+
+def test_what_protect_says() -> None:
+    left = {"name": "db", "protected": False, "reason": "X", "message": "Disk vda is local."}
+    about = {"kept_on": ["b"], "not_kept_on": ["c (off)"], "not_asked": ["d"], "guard": False}
+    said = list(lines({"host": "a", "vms": [{"protected": True}, left], **about}, False))
+    assert said == [
+        "a  1 of 2 VMs could be started elsewhere; kept on b; it has no guard (maintenance_guard)",
+        "a  db would stay: X: Disk vda is local.",
+        "a  not kept on c (off)",
+        "a  not asked who takes its VMs: d",
+    ]
