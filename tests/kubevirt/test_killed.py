@@ -30,6 +30,19 @@ def moved_before(sim, to: str) -> None:
     sim.until(lambda: sim.world.store.find(VMIS, "default", "vm")["status"]["nodeName"] == to)
 
 
+def test_a_migration_object_that_is_gone_when_the_next_run_looks_has_its_seconds(sim, operator) -> None:
+    """KubeVirt keeps five that have ended, and users delete more."""
+    sim.add_vm("vm", "n1", migrate_seconds="8")
+    operator.drain_until(lambda found: any(m.get("status", {}).get("phase") == "Running" for m in sim.all(VMIMS)), 0.3)
+    sim.until(lambda: all(m.get("status", {}).get("phase") == "Succeeded" for m in sim.world.store.all(VMIMS)))
+    (ours,) = sim.all(VMIMS)
+    sim.call(lambda: sim.world.store.delete(VMIMS, "default", ours["metadata"]["name"]))
+    sim.until(lambda: not list(sim.world.store.all(VMIMS)))
+    found = operator.drain()
+    assert (found["phase"], row(found, "vm")["verdict"]) == ("Drained", "moved")
+    assert row(found, "vm")["duration"] == facts.took(ours, sim.find(VMIS, "vm")) > 0
+
+
 def test_which_migrations_are_older_than_the_request_is_written_before_it_is_made(sim, operator, monkeypatch) -> None:
     """Killed after its eviction, the next run must not take an earlier migration of the VM for the one asked for: it
     told that one's seconds, or its failure."""

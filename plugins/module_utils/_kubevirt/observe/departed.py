@@ -283,7 +283,18 @@ class DepartedVMs:
                     return migration
             elif uid not in used and uid[:8] not in known.old:
                 return migration
-        return None
+        return self._deleted_since(uuid, last, known) if last is not None else None
+
+    def _deleted_since(self, uuid: str, last: Attempt, known: Instance) -> Obj | None:
+        """The migration object that moved the VM and is gone, as the VMI remembers it."""
+        vmi = self._departed.get(uuid, (None, None))[0]
+        state = (facts.status(vmi).get("migrationState") or {}) if vmi is not None else {}
+        uid = str(state.get("migrationUid") or "")
+        if not uid or not state.get("completed") or state.get("failed"):
+            return None
+        if uid != last.work if last.work else uid[:8] in known.old:
+            return None
+        return {"metadata": {"uid": uid}, "status": {"phase": "Succeeded", "migrationState": state}}
 
     def _event(self, migration: Obj) -> str:
         """The text of its FailedMigration event: before the hand-off the only reason."""
