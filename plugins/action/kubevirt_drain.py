@@ -31,9 +31,8 @@ class ActionModule(ActionBase):
 
         def call(args: dict[str, Any]) -> dict[str, Any]:
             found = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
-            for line in lines(found.get("vms") or ()):
-                self._display.warning(line)  # the same one is shown once
-            return found
+            unmet = lines(found.get("vms") or ())
+            return {**found, "warnings": [*(found.get("warnings") or ()), *unmet]} if unmet else found
 
         # The cursor: each slice hands one to the next.
         args = {"controller_uuid": own_uuid(), "roll_run": own_run(), **given(self._task.args), "cursor": ""}

@@ -88,6 +88,7 @@ class Progress:
         self._seen: dict[str, tuple[str, ...]] = {}
         self._last = self._since = clock()
         self._phase = ""
+        self._findings: set[str] = set()  # reasons that were told of the node
 
     def update(self, result: Mapping[str, Any]) -> None:
         """Print what is new in this slice's result."""
@@ -112,7 +113,10 @@ class Progress:
         lines = [f"{where}  {line}{roll}" for line in _lines(news)]
         if self._phase != result["phase"]:
             self._phase, self._since = str(result["phase"]), self._clock()
-        if not lines and self._clock() - self._last >= HEARTBEAT_SECONDS:
+        found = {str(one["reason"]) for one in result.get("findings", []) if result.get("ended") != "final"}
+        new = found - self._findings
+        self._findings |= found
+        if not lines and (new or self._clock() - self._last >= HEARTBEAT_SECONDS):
             long = self._clock() - self._since >= SAYS_WHY_AFTER
             lines.append(f"{where}  {heartbeat(result, long)}{roll}")
         for line in lines:

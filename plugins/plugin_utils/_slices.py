@@ -57,7 +57,11 @@ def run_slices(
             module_args["cursor"] = result.pop("cursor")
         if unanswered_calls.again(result, not (position or module_args.get("begun"))):
             continue
-        warnings += [text for text in result.get("warnings") or () if text not in warnings]
+        warned = [one for one in result.get("warnings") or () if one not in warnings]
+        warnings += warned
+        if result.get("ended") == "out_of_time":  # what Ansible calls a warning it shows when the task has ended
+            for one in warned:
+                display.display(stamped(plain(f"{result['node']}  WARNING: {_text(one)}")))
         if warnings:
             result["warnings"] = warnings
         if result.get("failed") or result.get("unreachable") or result.get("skipped"):
@@ -84,6 +88,11 @@ def run_slices(
         module_args.pop("hooks_done", None)  # they stand in the record now
     _judge(display, result, good[str(module_args.get("state") or next(iter(good)))], bool(position))
     return result
+
+
+def _text(warning: Any) -> str:
+    """Of a warning in a module's result: newer versions of Ansible have an object for it."""
+    return str(getattr(getattr(warning, "event", None), "msg", warning))
 
 
 def _judge(display: Display, result: dict[str, Any], wanted: str, in_roll: bool) -> None:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 
@@ -144,3 +145,30 @@ def test_no_attempt_is_spent_while_virt_api_is_away_and_it_is_said(sim, operator
         found = service.run_slice(request)
         request = replace(request, begun=True, cursor=found.get("cursor"))
     assert found["phase"] == "Drained"
+
+
+@pytest.mark.parametrize("intent", [Intent.DRAINED, Intent.ACTIVE])
+def test_that_virt_api_is_away_is_said_by_the_slice_that_meets_it(sim, operator, intent) -> None:
+    """It does not go on in silence until its time is up: virt-api is back after some more refusals."""
+    sim.add_vm("vm", "n1")
+    if intent is Intent.ACTIVE:
+        operator.drain()
+    sim.world.virt_api_down = True
+    before = len(sim.log)
+
+    def come_back() -> None:
+        more = 8 if intent is Intent.ACTIVE else 3
+        sim.until(lambda: sum(call.status in (500, 503) for call in sim.log[before:]) > more)
+        sim.world.virt_api_down = False
+
+    back = threading.Thread(target=come_back)
+    back.start()
+    request = replace(operator.request(intent, "mine", patience(), backoff=0.1, max_attempts=2), live=True, cursor="")
+    found = service.run_slice(request)
+    told = [row(found, "vm")["reason"], *(finding["reason"] for finding in found["findings"])]
+    assert found["ended"] == "out_of_time" and "WebhookUnavailable" in told, found
+    while found["ended"] != "final":
+        request = replace(request, begun=True, cursor=found["cursor"])
+        found = service.run_slice(request)
+    back.join()
+    assert found["phase"] == ("Active" if intent is Intent.ACTIVE else "Drained")

@@ -123,6 +123,7 @@ class Engine:
         self._refused: dict[str, set[str]] = {}  # UUID -> targets whose claim was refused
         self._last: list[Action] = []
         self._first: Observation | None = None
+        self._hindered: set[tuple[str, str]] = set()  # (UUID or "": the node, why an act on it was refused)
         self.done: list[Action] = []
 
     def run(self, deadline: float, longest_wait: float = 1.0, until_empty: bool = False, live: bool = False) -> Slice:
@@ -134,6 +135,7 @@ class Engine:
         """
         again = 0
         known, news = self._endings(), float("inf")
+        told = self._told()
         while True:
             last = self._last
             outcome = self.step()
@@ -153,7 +155,7 @@ class Engine:
             # still to be done, can wait.
             done = self._last in ([], last)
             now = self._platform.now()
-            if live and self._endings() != known:
+            if live and (self._endings() != known or self._hindered - told):
                 news = min(news, now)
             # All that can begin has begun when nothing is done any more: no place stays empty for the next slice.
             end = min(deadline, news + (_TELL_AFTER if done else _TELL_AT_LAST))
@@ -197,6 +199,12 @@ class Engine:
             if entry.ending or attempts:
                 found.add((uuid, entry.ending, attempts))
         return found
+
+    def _told(self) -> set[tuple[str, str]]:
+        """What the slices before this one had met, as `_hindered`."""
+        own = self._record.finding
+        met = {(uuid, entry.reason) for uuid, entry in self._record.vms.items()}
+        return met | {("", own.reason.value)} if own is not None else met
 
     @staticmethod
     def _all_in_flight(outcome: Slice) -> bool:
@@ -275,6 +283,9 @@ class Engine:
         for action in actions:
             finding = refused.get(action.vm)
             entry = self._record.vms.get(action.vm)
+            # A migration that was refused is closed, and told, when its VM is read.
+            if finding is not None and action.do is not Do.MIGRATE and finding.reason not in IN_A_QUEUE:
+                self._hindered.add((action.vm if entry is not None else "", finding.reason.value))
             if finding is None or entry is None:
                 continue
             entry.note(finding)

@@ -39,6 +39,7 @@ _AWAY = frozenset({0, 502, 503, 504})
 # which one that denies everything may just have started: it does before it has read who may do what.
 _SILENT_FOR = 6.0
 _ALL = ("", False)
+_BEHIND_FOR = 2.0  # as long, where the API answers and says what of the cluster does not
 DENIES_FOR = 4.0
 _PATH = re.compile(r"(/[A-Za-z0-9][A-Za-z0-9._:-]*)+")  # names as Kubernetes has them
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get"}
@@ -120,7 +121,7 @@ class Client:
                 wait = exc.retry_after or pause  # the server says it, or we
                 if not retry or exc.code not in _BUSY | _AWAY or wait > _LONGEST:
                     raise
-                if attempt == TRIES or self._is_silent(part if exc.code else _ALL):
+                if attempt == TRIES or self._is_silent(part if exc.code else _ALL, exc.behind):
                     raise self._no_answer(exc) from exc
             else:
                 for known in (part, _ALL):
@@ -130,9 +131,9 @@ class Client:
             self._sleep(wait)
             pause = min(pause * 2, 5.0)
 
-    def _is_silent(self, part: tuple[str, bool]) -> bool:
+    def _is_silent(self, part: tuple[str, bool], behind: bool) -> bool:
         """For so long that the next request is not waited for as well: all of a slice's would be a long time."""
-        return self._clock() - self._silent.setdefault(part, self._clock()) >= _SILENT_FOR
+        return self._clock() - self._silent.setdefault(part, self._clock()) >= (_BEHIND_FOR if behind else _SILENT_FOR)
 
     @staticmethod
     def _no_answer(exc: KubeError) -> KubeError:

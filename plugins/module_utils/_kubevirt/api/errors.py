@@ -49,6 +49,11 @@ class KubeError(Exception):
         return any(words in self.message for words in _ADMISSION)
 
     @property
+    def behind(self) -> bool:
+        """Does the API server answer, and somebody not whom it has to ask: virt-api, a webhook?"""
+        return "failed calling webhook" in self.message or "error trying to reach service" in self.message
+
+    @property
     def ends_with_namespace(self) -> bool:
         """In a namespace that is being deleted nothing is made any more: a 403, and no right that is missing."""
         return "because it is being terminated" in self.message

@@ -87,7 +87,7 @@ def classify(exc: KubeError) -> tuple[Answer, Finding | None]:
         return Answer.GONE, None
     if exc.ends_with_namespace:
         return Answer.LATER, Finding(Reason.PodStillTerminating, text)
-    if "failed calling webhook" in text or "error trying to reach service" in text:
+    if exc.behind:
         return Answer.LATER, Finding(Reason.WebhookUnavailable, text)
     if exc.code == 500 and "more than one PodDisruptionBudget" in text:
         return Answer.BUDGET, Finding(Reason.DisruptionBudget, text)

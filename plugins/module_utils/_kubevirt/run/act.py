@@ -47,6 +47,7 @@ class Actor:
         self._observer = observer
         self._records = records
         self._wall = wall
+        self._sent: set[str] = set()  # UUIDs of VMs of which a migration was asked for, whatever was answered
         self._signature = Signature(client, observer.watches, wall)
         withdrawal = Withdrawal(client, observer, records, self._signature)
         self.note_withdrawn = withdrawal.note_withdrawn
@@ -76,7 +77,7 @@ class Actor:
         if finding is not None and action.do is Do.MIGRATE:
             reported = [finding.reason.value, finding.message]
             self._known(action).refused = {str(action.attempt): reported}
-            if finding.reason in _PERHAPS_DONE:
+            if finding.reason in _PERHAPS_DONE and action.vm in self._sent:
                 self._observer.evicted[action.vm] = time.monotonic()
         return finding
 
@@ -124,9 +125,11 @@ class Actor:
         evicts = self._strategy(vmi) in ("LiveMigrate", "LiveMigrateIfPossible")
         # Else a migration of our own, which can be withdrawn on every version.
         evicts = evicts and can_cancel(self._observer.cluster)
+        self._sent.discard(action.vm)
         vmi = self._signature.sign(vmi, record, "evacuation", evicts, action.priority)
         if facts.mark(vmi) or facts.status(vmi).get("nodeName") != self._observer.node:
             return None
+        self._sent.add(action.vm)
         if evicts:
             return self._evict_to_migrate(action, vmi)
         return self._create(action, vmi, record)

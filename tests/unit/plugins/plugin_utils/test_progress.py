@@ -84,6 +84,15 @@ def test_a_vm_that_went_elsewhere_than_the_plan_had_it_says_so(planned: dict[str
     assert said(lines) == [f"host-a 1/1  web-3 -> host-b moved 4.1 s, pause 9 ms{said_of_it} | roll 1/2"]
 
 
+def test_what_hinders_the_node_itself_is_told_when_it_is_met_and_once() -> None:
+    lines: list[str] = []
+    progress = Progress(lines.append, lambda: 0.0)
+    hindered = {**result(vm()), "findings": [{"reason": "WebhookUnavailable", "message": "virt-api is away."}]}
+    for _slice in range(2):
+        progress.update(hindered)
+    assert said(lines) == ["host-a 0/1  Draining  1 of 1 VMs left  WebhookUnavailable: virt-api is away."]
+
+
 def test_one_line_a_change_then_a_heartbeat() -> None:
     lines: list[str] = []
     time = [0.0]
