@@ -151,8 +151,9 @@ class Given(Remote):
         return path
 
     def add_node(self, name: str, **labels: str) -> None:
-        if name not in WANTED or labels:
-            pytest.skip("needs the simulator: nodes of its own")
+        missing = lacks_node(name, bool(labels))
+        if missing:
+            pytest.skip(missing)
 
     def add_vm(self, name: str, node: str, *, wait: bool = True, **what: Any) -> None:
         missing = lacks(what)
@@ -200,6 +201,11 @@ def lacks(what: Mapping[str, Any]) -> str:
     if what.get("strategy", "LiveMigrate") not in ("LiveMigrate", "External") and not os.environ.get("VIRTOPS_GUEST"):
         return "needs a real guest, which shuts down when asked: VIRTOPS_GUEST"
     return "needs the simulator: a VM that is not started" if what.get("start", True) is False else ""
+
+
+def lacks_node(name: str, labels: bool) -> str:
+    """Why such a node cannot be had here; empty: it is there."""
+    return "needs the simulator: nodes of its own" if name not in WANTED or labels else ""
 
 
 def lacks_pod(owner: str, phase: str = "Running") -> str:

@@ -4,8 +4,8 @@
 
 """What a test needs that a given cluster has not got, read in its source: said before anything is begun.
 
-Followed are the functions of tests that it calls, and its fixtures. What cannot be read there (a knob in `**more`)
-is found out while it runs, by kubesim.given.
+Followed are the functions of tests that it names, the methods of what its fixtures make, and what is given to it as
+a parameter. What cannot be read there (a knob in `**more`) is found out while it runs, by kubesim.given.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .given import WORDS, Given, lacks, lacks_pod
+from .given import WORDS, Given, lacks, lacks_node, lacks_pod
 
 OWN = "needs the simulator: the test starts one of its own"
 # Of a cluster: what leads to it in tests, and what starts one.
@@ -27,17 +27,20 @@ _SIM, _STARTS = "sim", "Kubesim"
 def needs(functions: Iterable[Any], params: Mapping[str, Any] | None = None) -> str:
     """Why these cannot run against a given cluster; empty: nothing is to be seen. `params`: the test's parameters."""
     seen: set[Any] = set()
-    left = list(functions)
+    left = [inspect.unwrap(function) for function in functions if function]
+    made = [cls for function in left for cls in _classes(function)]
+    left += [found for value in (params or {}).values() for found in _within(value)]
     while left:
-        function = inspect.unwrap(left.pop())
-        if function in seen or not _of_tests(function):
+        function = left.pop()
+        if not _of_tests(function) or function in seen:
             continue
         seen.add(function)
-        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        tree = _body(function)
+        for node in ast.walk(tree):
             why = _missing(node, params or {})
             if why:
                 return why
-        left += _called(function)
+        left += _called(function, tree, made)
     return ""
 
 
@@ -48,12 +51,38 @@ def _of_tests(function: Any) -> bool:
     return file.name == "reading.py" or (file.parent.name == "kubevirt" and file.name != "conftest.py")
 
 
-def _called(function: Any) -> Iterator[Any]:
-    """Functions of tests that it names."""
-    for name in function.__code__.co_names:
+def _body(function: Any) -> ast.AST:
+    """Without its decorators, which name the parameters of all. A lambda is no statement by itself: nothing is seen."""
+    if function.__name__ == "<lambda>":
+        return ast.Module([], [])
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
+    return ast.Module(getattr(tree, "body", []), [])
+
+
+def _within(value: Any) -> Iterator[Any]:
+    """Functions that a parameter is made of."""
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _within(part)
+    elif inspect.isfunction(value):
+        yield value
+
+
+def _classes(function: Any) -> Iterator[type]:
+    """What a fixture makes: classes of tests that it names."""
+    for name in function.__code__.co_names if inspect.isfunction(function) else ():
         found = function.__globals__.get(name)
-        if _of_tests(found) and name != "add_pod":  # by its words
+        if inspect.isclass(found) and any(_of_tests(method) for method in vars(found).values()):
             yield found
+
+
+def _called(function: Any, tree: ast.AST, made: Iterable[type]) -> Iterator[Any]:
+    """Functions of tests that it names, in its lambdas too, and methods of what its fixtures made."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id != "add_pod":  # by its words
+            yield function.__globals__.get(node.id)
+        elif isinstance(node, ast.Attribute):
+            yield from (vars(cls)[node.attr] for cls in made if node.attr in vars(cls))
 
 
 def _missing(node: ast.AST, params: Mapping[str, Any]) -> str:
@@ -71,6 +100,8 @@ def _missing(node: ast.AST, params: Mapping[str, Any]) -> str:
         return ""
     if node.func.attr == "add_vm":
         return lacks(_words(node, params))
+    if node.func.attr == "add_node":
+        return lacks_node(str(_constant(node.args[0])), bool(node.keywords))
     if node.func.attr == "edit" and _writes_what_others_own(node):
         return "needs the simulator: it writes what only its owner may write"
     return ""

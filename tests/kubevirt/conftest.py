@@ -78,7 +78,8 @@ def pytest_report_collectionfinish(items: list[pytest.Item]) -> list[str]:
     """What is asked of the given cluster, and what is not for want of what."""
     if not given_cluster():
         return []
-    skipped = [str(mark.kwargs.get("reason")) for item in items for mark in item.iter_markers("skip")]
+    marks = [mark for item in items for mark in [*item.iter_markers("skip"), *item.iter_markers("skipif")][:1]]
+    skipped = [str(mark.kwargs.get("reason")) for mark in marks if mark.name == "skip" or mark.args[0]]
     counted = ", ".join(f"{word} {number}" for word, number in _by_word(skipped).items() if number)
     return [
         f"integration-kubevirt: {len(items) - len(skipped)} tests begin, {len(skipped)} do not: {counted or 'none'}"

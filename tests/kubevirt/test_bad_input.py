@@ -118,6 +118,7 @@ def test_an_error_of_the_module_is_the_headline(sim, plays) -> None:
 
 
 @full
+@pytest.mark.three_nodes
 def test_the_plan_takes_a_share_of_the_fleet(sim, plays) -> None:
     for share, steps in (("34%", 3), ("67%", 2)):
         done = plays.own("plan", maintenance_max_unavailable=share)

@@ -104,11 +104,11 @@ CAUSES: dict[str, tuple[Planted, str]] = {
     "refused": (refused, "violates PodSecurity"),
     "volume": (unattached, "Multi-Attach error"),
 }
+TOLD = ("quota", "nowhere", "refused")
 
 
-@pytest.mark.parametrize("cause", CAUSES)
-def test_the_migration_of_one_vm_tells_what_the_info_tells(sim, operator, cause: str) -> None:
-    plant, words = CAUSES[cause]
+@pytest.mark.parametrize(("plant", "words"), CAUSES.values(), ids=CAUSES)
+def test_the_migration_of_one_vm_tells_what_the_info_tells(sim, operator, plant: Planted, words: str) -> None:
     sim.add_vm("vm", "n1")
     later = plant(sim)
     base = {"name": "vm", "namespace": "default", "run_id": "one", "seconds": 3.5}
@@ -124,9 +124,8 @@ def test_the_migration_of_one_vm_tells_what_the_info_tells(sim, operator, cause:
     assert words in vm["message"] and told["phase"] == "Migrating"
 
 
-@pytest.mark.parametrize("cause", ["quota", "nowhere", "refused"])
-def test_the_drain_tells_it_too(sim, operator, cause: str) -> None:
-    plant, words = CAUSES[cause]
+@pytest.mark.parametrize(("plant", "words"), [CAUSES[c] for c in TOLD], ids=TOLD)
+def test_the_drain_tells_it_too(sim, operator, plant: Planted, words: str) -> None:
     sim.add_vm("vm", "n1")
     later = plant(sim)
     if later is not None:

@@ -64,8 +64,9 @@ PLANTS: dict[str, Callable[[Kubesim], Any]] = {
 }
 
 
-@pytest.mark.parametrize("code", PLANTS)
-@pytest.mark.three_nodes
+@pytest.mark.parametrize(
+    "code", [pytest.param(c, marks=[pytest.mark.three_nodes] if c == "LastSchedulableNode" else []) for c in PLANTS]
+)
 def test_what_is_planted_is_found_and_was_not_there_before(sim: Kubesim, operator: Any, code: str) -> None:
     # A drain taint on its node moves every VM that can be moved.
     strategy = "External" if code == "DrainTaint" else "LiveMigrate"

@@ -24,12 +24,16 @@ from kubesim.words import condition
 pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[3]
-# One of each kind: it asks the cluster, starts a simulator, needs its log, asks nobody.
+# One of each kind: it asks the cluster, starts a simulator, needs its log, asks nobody; needs the simulator in what a
+# fixture has made, in what is given to it, in another project.
 CHOSEN = (
     "test_abort.py::test_someone_elses_cordon_stays",
-    "test_preflight_rights.py::test_a_missing_right_names_verb_and_resource",
+    "test_preflight_rights.py::test_rights_in_the_namespace_of_the_vms_are_enough",
     "test_drain.py::test_each_vm_is_evicted_once_and_runs_elsewhere",
     "test_rules.py::test_wrong_settings_of_a_rule_are_an_error",
+    "test_migration_abort.py::test_an_abort_that_is_never_answered_is_told",
+    "test_one_answer.py::test_the_drain_tells_it_too[refused]",
+    "test_pipeline.py::test_its_check_is_red_where_the_work_was_not_done",
 )
 
 
@@ -45,7 +49,7 @@ def test_only_what_touched_the_cluster_is_counted_as_passed_on_it(given) -> None
     _sim, kubeconfig = given
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-rs"] + [f"tests/kubevirt/{name}" for name in CHOSEN],
-        env={**os.environ, "VIRTOPS_KUBECONFIG": str(kubeconfig)},
+        env={**os.environ, "VIRTOPS_KUBECONFIG": str(kubeconfig), "VIRTOPS_KNOBS": "1"},
         cwd=ROOT,
         text=True,
         capture_output=True,
@@ -58,13 +62,15 @@ def test_only_what_touched_the_cluster_is_counted_as_passed_on_it(given) -> None
     assert counts == {
         "passed": "1",
         "failed": "0",
-        "skipped_simulator": "2",
+        "skipped_simulator": "5",
         "skipped_knobs": "0",
         "skipped_guest": "0",
         "skipped_else": "0",
         "passed_without_it": "1",
     }, done.stdout
     assert "needs the simulator: the test starts one of its own" in done.stdout
+    # And that was said before the first of them began.
+    assert "integration-kubevirt: 2 tests begin, 5 do not: simulator 5\n" in done.stdout
 
 
 def test_it_is_left_as_it_was_found(given, monkeypatch: pytest.MonkeyPatch) -> None:
