@@ -166,7 +166,7 @@ class Roll:
         (here / "plugins" / "action").mkdir()
         (here / "plugins" / "modules").mkdir()
         for kind in ("action", "modules"):
-            for name in ("maintenance_reboot_info", "maintenance_show"):
+            for name in ("maintenance_host_reboot", "maintenance_reboot_info", "maintenance_show"):
                 shutil.copy(ROOT / "plugins" / kind / f"{name}.py", here / "plugins" / kind)
         for name in ("virt_drain", "virt_preflight"):
             (here / "plugins" / "action" / f"{name}.py").write_text(STAND_IN)

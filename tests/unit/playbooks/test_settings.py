@@ -15,7 +15,7 @@ import yaml
 
 from ansible_collections.virtops.maintenance.tests.unit.playbooks.stand_ins import ROLL, ROOT, Roll, steps
 
-LONG = ("virtops.maintenance.maintenance_host", "ansible.builtin.reboot")
+LONG = ("virtops.maintenance.maintenance_host", "virtops.maintenance.maintenance_host_reboot")
 
 
 @pytest.fixture

@@ -174,7 +174,7 @@ def test_every_variable_that_roles_and_playbooks_use_is_known() -> None:
     used = {name for name in re.findall(r"\b[a-z]+_[a-z_]+\b", text) if OURS.match(name)}
     assert {name for name in set_here if OURS.match(name)} <= INTERNAL
     shared = {name for name in used if name.startswith("maintenance_")}
-    modules = {"maintenance_host", "maintenance_plan", "maintenance_reboot_info", "maintenance_show"}
+    modules = {f"maintenance_{name}" for name in ("host", "host_reboot", "plan", "reboot_info", "show")}
     assert shared - INTERNAL - modules - {"maintenance_own_variables"} == (set(SHARED) - {"maintenance_own_variables"})
     for spec in known().values():
         assert spec["type"] in TYPES

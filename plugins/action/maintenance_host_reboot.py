@@ -1,0 +1,57 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action.reboot import ActionModule as Reboot
+from ansible.utils.display import Display
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
+
+# Seconds between two lines, and as much more as one try takes.
+EVERY = 15.0
+
+
+class Told:
+    """Says now and then why the host is not back yet."""
+
+    def __init__(self, host: str, show: Callable[[str], Any], mono: Callable[[], float] = time.monotonic) -> None:
+        self._host = host
+        self._show = show
+        self._mono = mono
+        self._began = self._said = mono()
+
+    def tries(self, what: Callable[..., Any], **more: Any) -> None:
+        try:
+            what(**more)
+        except Exception as exc:
+            now = self._mono()
+            if now - self._said >= EVERY:
+                self._said = now
+                self._show(stamped(f"{self._host} reboots since {now - self._began:.0f} s: {_why(exc)}"))
+            raise
+
+
+def _why(exc: Exception) -> str:
+    if isinstance(exc, AnsibleConnectionFailure):
+        return "it does not answer yet"
+    text = plain(([line for line in str(exc).splitlines() if line.strip()] or [type(exc).__name__])[-1].strip())
+    return "it has not gone down yet" if text == "boot time has not changed" else f"it answers, and {text}"
+
+
+class ActionModule(Reboot):
+    """Ansible's reboot, which says nothing until it has ended."""
+
+    def do_until_success_or_timeout(self, action: Any, *args: Any, **more: Any) -> Any:
+        return super().do_until_success_or_timeout(partial(self._told.tries, action), *args, **more)
+
+    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
+        self._told = Told(str((task_vars or {}).get("inventory_hostname")), Display().display)
+        return super().run(tmp, task_vars)

@@ -1,0 +1,49 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A reboot takes minutes, and says meanwhile why the host is not back."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import pytest
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action.reboot import ActionModule as Ansibles
+
+from ansible_collections.virtops.maintenance.plugins.action.maintenance_host_reboot import Told
+
+
+def failing(exc: Exception) -> Callable[..., None]:
+    def tries(**_more: object) -> None:
+        raise exc
+
+    return tries
+
+
+@pytest.mark.parametrize(
+    ("exc", "why"),
+    [
+        (ValueError("boot time has not changed"), "it has not gone down yet"),
+        (AnsibleConnectionFailure("Failed to connect: port 22: timed out"), "it does not answer yet"),
+        (RuntimeError("Test command failed: \nsudo: not yet\n"), "it answers, and sudo: not yet"),
+        (RuntimeError(), "it answers, and RuntimeError"),
+    ],
+)
+def test_now_and_then_a_line_says_why_it_is_not_back(exc: Exception, why: str) -> None:
+    lines: list[str] = []
+    clock = [0.0]
+    told = Told("host-a", lines.append, lambda: clock[0])
+    for at in (1.0, 14.0, 16.0, 20.0, 31.5, 40.0):
+        clock[0] = at
+        with pytest.raises(type(exc)):
+            told.tries(failing(exc))
+    assert [line.partition(" ")[2] for line in lines] == [f"host-a reboots since {at} s: {why}" for at in (16, 32)]
+
+
+def test_ansible_tries_by_the_method_that_ours_is_called_by() -> None:
+    """It is no promise of Ansible's: without it only the lines are missing."""
+    assert [*inspect.signature(Ansibles.do_until_success_or_timeout).parameters][:2] == ["self", "action"]
+    assert "boot time has not changed" in inspect.getsource(Ansibles.check_boot_time)
