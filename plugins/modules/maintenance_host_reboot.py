@@ -17,7 +17,8 @@ author:
   - The virtops.maintenance contributors (@virtops)
 options:
   reboot_timeout:
-    description: How long to wait for the host, in seconds. All other options of M(ansible.builtin.reboot) can be given too.
+    description:
+      - How long to wait for the host, in seconds. All other options of M(ansible.builtin.reboot) can be given too.
     type: int
     default: 600
 extends_documentation_fragment:

@@ -61,12 +61,17 @@ def _vm_case(suite: ET.Element, host: Mapping[str, Any], vm: Mapping[str, Any]) 
     )
     if vm["verdict"] in _GOOD:
         to = f" to {vm.get('at') or vm['target']}" if vm["verdict"] in ("moved", "cold_moved") else ""
-        ET.SubElement(case, "system-out").text = _text(f"{vm['verdict']}{to}")
+        ET.SubElement(case, "system-out").text = _text(f"{vm['verdict'].replace('cold_moved', 'moved cold')}{to}")
         return ""
     reason = vm["reason"] or vm["verdict"]
-    failure = ET.SubElement(case, "failure", type=_text(reason), message=_text(vm["message"] or vm["verdict"]))
-    failure.text = _text(f"{vm['message'] or ''} {vm['remedy'] or ''}".strip())
+    message = str(vm["message"] or vm["verdict"])
+    failure = ET.SubElement(case, "failure", type=_text(reason), message=_text(message))
+    failure.text = _text(" ".join(_sentence(text) for text in (message, vm["remedy"]) if text))
     return "failure"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def _text(text: object) -> str:

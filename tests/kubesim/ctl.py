@@ -10,6 +10,8 @@
     python -m kubesim.ctl KUBECONFIG remove [NODE ...]
     python -m kubesim.ctl KUBECONFIG state [NODE ...]
 
+A knob is one of the annotations lab/... that the simulator's agents obey; another one is an error.
+
 `state` prints JSON: where each VM that was made here runs (nowhere: an empty text), which nodes
 are cordoned and which carry annotations of ours, and what migrations and evacuations have left
 behind. `fit` fails if one of the nodes is not there, or carries VMs of others. `remove` takes
@@ -18,16 +20,27 @@ away the VMs that were made here, no other, and cordon, record and Lease of the 
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from . import words
+from . import templates, words
 from .kinds import NODES, VMIS
+from .nodes import ABLE
 from .remote import Remote
 
 COMMANDS = ("nodes", "vm", "fit", "remove", "state")
+_ASKED = re.compile(r"""(?:knob\(\s*"|lab/)([a-z][a-z-]+)""")
+
+
+def knobs() -> set[str]:
+    """The options of `vm`: words of every VM, and what the simulator's source asks for."""
+    asked = {name for path in Path(__file__).parent.glob("*.py") for name in _ASKED.findall(path.read_text("utf-8"))}
+    return {name.replace("-", "_") for name in {*asked, *ABLE}} | {*inspect.signature(templates.vm).parameters}
 
 
 def fit(cluster: Remote, nodes: list[str]) -> str:
@@ -66,7 +79,14 @@ def main() -> int:
             cluster.add_node(name)
     elif what == "vm":
         name, node, *options = rest
-        cluster.add_vm(name, node, **dict(option.split("=", 1) for option in options))
+        given = dict(option.partition("=")[::2] for option in options)
+        unknown = sorted({*given} - knobs())
+        if unknown:
+            near = get_close_matches(unknown[0], knobs())
+            what = f"{', '.join(unknown)} (did you mean {near[0]}?)" if near else ", ".join(unknown)
+            print(f"kubesim.ctl: there is no option {what}", file=sys.stderr)
+            return 2
+        cluster.add_vm(name, node, **given)
     elif what == "remove":
         cluster.remove_vms()
         for name in rest:

@@ -19,7 +19,7 @@ _NOT_SHARED = (
 )
 # Knobs of whether it can migrate, and what they say where they are not set.
 _NO_KUBELET = ("down", "kubelet-down")
-_ABLE = {"not-migratable-reason": "", "not-migratable-message": _NOT_SHARED}
+ABLE = {"not-migratable-reason": "", "not-migratable-message": _NOT_SHARED}
 
 
 class NodeAgent:
@@ -36,7 +36,7 @@ class NodeAgent:
             meta = change.obj["metadata"]
             self._world.enqueue(self.pod, meta["namespace"], meta["name"])
         elif change.kind is VMIS and change.type == "MODIFIED" and change.old is not None:
-            if any(words.knob(k, "", change.old) != words.knob(k, "", change.obj) for k in _ABLE):
+            if any(words.knob(k, "", change.old) != words.knob(k, "", change.obj) for k in ABLE):
                 meta = change.obj["metadata"]
                 self._world.enqueue(self.migratable, meta["namespace"], meta["name"])
         elif change.kind is NODES and change.type != "DELETED":
@@ -197,6 +197,6 @@ class NodeAgent:
 
 
 def _tell_migratable(vmi: Obj) -> None:
-    reason, message = (words.knob(k, d, vmi) for k, d in _ABLE.items())
+    reason, message = (words.knob(k, d, vmi) for k, d in ABLE.items())
     value, more = ("False", {"reason": reason, "message": message}) if reason else ("True", {})
     words.set_condition(vmi, "LiveMigratable", value, **more)

@@ -73,6 +73,18 @@ def test_only_what_touched_the_cluster_is_counted_as_passed_on_it(given) -> None
     assert "integration-kubevirt: 2 tests begin, 5 do not: simulator 5\n" in done.stdout
 
 
+def test_an_option_of_a_vm_that_nobody_obeys_is_an_error(given) -> None:
+    """It was taken, and the VM moved as every other."""
+    _sim, kubeconfig = given
+    argv = [sys.executable, "-m", "kubesim.ctl", str(kubeconfig), "vm", "vm", "n1"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    done = subprocess.run([*argv, "migrate_second=3"], env=env, text=True, capture_output=True, check=False)
+    assert done.returncode == 2 and "migrate_second (did you mean migrate_seconds?)" in done.stderr, done.stderr
+    good = ("migrate_seconds=3", "not_migratable_reason=X", "strategy=None", "dirty_rate=1")
+    done = subprocess.run([*argv, *good], env=env, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_it_is_left_as_it_was_found(given, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a test has switched the agents of a node off."""
     monkeypatch.setenv("VIRTOPS_KNOBS", "1")

@@ -67,6 +67,8 @@ def _row(entry: HostEntry, roll: Roll, fleet: Fleet, now: str) -> Row:
     else:
         message = entry.message or by_others
     out = entry.is_out or bool(by_others)
+    if entry.stage is Stage.WAITING and roll.state is State.STOPPED:  # it waits for nothing that comes by itself
+        return _plain_row(entry.name, entry.stage.value, "", out, message or "not begun")
     return _plain_row(entry.name, entry.stage.value, entry.since, out, message)
 
 

@@ -80,10 +80,10 @@ def _numbers(entries: Sequence[HostEntry]) -> tuple[str, ...]:
 
 
 def outage(ms: int | None) -> str:
-    """For people: 133 ms, 48 s, "-" where it is not known."""
+    """For people: 133 ms, 48 s, "-" where it is not known. What is known to the second only is told in seconds."""
     if ms is None:
         return "-"
-    return f"{ms} ms" if ms < 10_000 else long(ms / 1000)
+    return f"{ms} ms" if ms < 10_000 and (ms % 1000 or not ms) else long(ms / 1000)
 
 
 def _end(entry: HostEntry) -> str:

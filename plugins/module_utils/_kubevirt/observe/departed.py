@@ -234,7 +234,7 @@ class DepartedVMs:
         migration = self._attempt(uuid, entry)
         if migration is None:
             if last.work and uuid in obs.vms:
-                text = "Its migration object is gone."
+                text = "Its migration was withdrawn." if last.abort_requested else "Its migration object is gone."
                 obs.outcomes[at] = Outcome(uuid, last.number, False, Finding(Reason.AbortRequested, text))
             return
         work = migration["metadata"]["uid"]

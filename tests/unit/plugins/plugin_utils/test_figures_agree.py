@@ -74,7 +74,9 @@ def of_junit(doc: dict[str, Any]) -> dict[str, int]:
     suite = ET.fromstring(junit(doc)).find("testsuite")
     assert suite is not None
     vms = [case for case in suite.iter("testcase") if case.get("classname") == "vm.a"]
-    said = Counter((case.findtext("system-out") or "kept").split()[0].replace("saved", "stopped") for case in vms)
+    words = {"moved cold": "cold_moved", "saved": "stopped"}
+    texts = [(case.findtext("system-out") or "kept").partition(" to ")[0] for case in vms]
+    said = Counter(words.get(text, text) for text in texts)
     return {"vms": len(vms), **{name: said[name] for name in COUNTED}}
 
 

@@ -142,6 +142,9 @@ def test_a_vm_that_is_stopped_and_started_elsewhere_is_told_as_that() -> None:
     assert vm_line(vm(way="cold_migrate", reason="WaitingForSlot", message="all")).startswith("web-3 pending")
     arrived = vm(verdict="cold_moved", target="host-b", at="host-c", outage_ms=21400)
     assert vm_line(arrived) == "web-3 -> host-c moved cold, off for 21 s"
+    # What KubeVirt's stamps tell is known to the second only: it was "pause 3000 ms".
+    for ms, told in ((3000, "3 s"), (3001, "3001 ms"), (0, "0 ms"), (12_400, "12 s")):
+        assert vm_line(vm(verdict="moved", target="host-b", outage_ms=ms)).endswith(f", pause {told}")
     assert vm_line(vm(verdict="moved", at="host-c")) == "web-3 -> host-c moved", "by its owner"
     assert vm_line(vm(verdict="restored", outage_ms=8000)) == "web-3 started again, off for 8 s"
     assert vm_line(vm(verdict="restored", reason="AbortRequested", message="x")).startswith("web-3 stays here, Abort")

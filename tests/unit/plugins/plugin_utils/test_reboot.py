@@ -13,7 +13,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action.reboot import ActionModule as Ansibles
 
-from ansible_collections.virtops.maintenance.plugins.action.maintenance_host_reboot import Told
+from ansible_collections.virtops.maintenance.plugins.action.maintenance_host_reboot import ActionModule, Told
 
 
 def failing(exc: Exception) -> Callable[..., None]:
@@ -47,3 +47,17 @@ def test_ansible_tries_by_the_method_that_ours_is_called_by() -> None:
     """It is no promise of Ansible's: without it only the lines are missing."""
     assert [*inspect.signature(Ansibles.do_until_success_or_timeout).parameters][:2] == ["self", "action"]
     assert "boot time has not changed" in inspect.getsource(Ansibles.check_boot_time)
+
+
+def test_what_ansible_tries_is_tried_as_it_was() -> None:
+    action, tried = ActionModule.__new__(ActionModule), []
+    action._told = Told("host-a", tried.append, lambda: 0.0)
+    action._task = None
+    action.do_until_success_or_timeout(
+        action=lambda **words: tried.append(words),
+        reboot_timeout=600,
+        action_desc="",
+        distribution="debian",
+        action_kwargs={"previous_boot_time": "b"},
+    )
+    assert tried == [{"distribution": "debian", "previous_boot_time": "b"}]

@@ -140,6 +140,15 @@ def test_a_case_for_each_host_and_vm() -> None:
     assert why is not None and why.get("type") == "StopNotAllowed" and "drain_allow_stop" in str(why.text)
 
 
+def test_what_junit_says_of_a_vm_are_words_and_sentences() -> None:
+    """It was "cold_moved to n1", and a message without its full stop ran into the remedy."""
+    doc = report.with_roll(report.empty(), roll("running", entry("host-a", "draining", 5)), at(9))
+    cold = moved("web-1", 1, 2, verdict="cold_moved", at="host-d")
+    told = {**blocked("gpu"), "message": "no space left", "remedy": "Make room."}
+    text = junit(report.with_drain(doc, "host-a", {"vms": [cold, told], "phase": "Blocked"}, [], at(9)))
+    assert "<system-out>moved cold to host-d<" in text and ">no space left. Make room.<" in text, text
+
+
 def test_the_page_is_one_file_and_a_name_is_no_markup() -> None:
     text = page(failed_roll())
     assert "<script" not in text and "alert(1)" in text

@@ -80,6 +80,12 @@ def test_a_host_that_waits_in_an_open_window_is_not_said_to_be_too_late(until: s
     assert bool(row["message"]) is bool(said) and said in row["message"]
 
 
+def test_in_a_roll_that_is_stopped_nobody_waits() -> None:
+    """It was "waiting since ... (38 min)"."""
+    rows = status.rows(roll(State.STOPPED, a=Stage.FAILED, b=Stage.WAITING), Fleet(("a", "b")), NOW)
+    assert (rows[0]["since"], rows[1]["since"], rows[1]["message"]) == (NOW, "", "not begun")
+
+
 def test_a_host_that_cannot_be_reached_is_a_row_that_says_so() -> None:
     infos = {"a": {"unreachable": True, "msg": "Failed to connect:\nno route"}}
     found = show(roll(a=Stage.REBOOTING), Fleet(("a",)), infos)

@@ -7,6 +7,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
     Observation,
@@ -142,3 +144,16 @@ def test_a_request_that_was_not_answered_and_worked_was_not_refused() -> None:
     assert failed("", "u1") == {}  # it may still come
     refused = failed("n2")[("u1", 1)].finding
     assert refused is not None and refused.message == "Read timed out."
+
+
+@pytest.mark.parametrize(
+    ("ours", "text"), [(True, "Its migration was withdrawn."), (False, "Its migration object is gone.")]
+)
+def test_a_migration_that_we_have_withdrawn_is_told_as_that(ours: bool, text: str) -> None:
+    departed = DepartedVMs(Api(), "n1", Moves("Running", []), lambda: KNOWN)  # type: ignore[arg-type]
+    entry = VMRecord("u1", "shop/web")
+    entry.attempts.append(Attempt(1, "", "", 0.0, "", work="another", abort_requested=ours))
+    obs = Observation({}, {"u1": VM("u1", "shop/web", "n1", State.RUNNING)})
+    departed.add_outcome(obs, "u1", entry, None)
+    found = obs.outcomes[("u1", 1)].finding
+    assert found is not None and found.message == text
