@@ -49,7 +49,7 @@ def _host_case(suite: ET.Element, host: Mapping[str, Any]) -> str:
         ET.SubElement(case, "skipped", message=_text(host["message"] or _SKIPPED[host["stage"]]))
         return "skipped"
     where = f" ({host['failed_in']})" if host["failed_in"] else ""
-    message = host["message"] or "it was not brought to its end"
+    message = _sentence(host["message"] or "it was not brought to its end")
     ET.SubElement(case, "failure", type=_text(host["stage"] + where), message=_text(message)).text = _text(message)
     return "failure"
 
@@ -64,9 +64,9 @@ def _vm_case(suite: ET.Element, host: Mapping[str, Any], vm: Mapping[str, Any]) 
         ET.SubElement(case, "system-out").text = _text(f"{vm['verdict'].replace('cold_moved', 'moved cold')}{to}")
         return ""
     reason = vm["reason"] or vm["verdict"]
-    message = str(vm["message"] or vm["verdict"])
+    message = _sentence(str(vm["message"] or vm["verdict"]))
     failure = ET.SubElement(case, "failure", type=_text(reason), message=_text(message))
-    failure.text = _text(" ".join(_sentence(text) for text in (message, vm["remedy"]) if text))
+    failure.text = _text(f"{message} {_sentence(vm['remedy']) if vm['remedy'] else ''}".strip())
     return "failure"
 
 
