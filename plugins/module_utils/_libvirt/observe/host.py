@@ -109,6 +109,7 @@ class Host:
         self.acts = acts
         self.config = config
         self.name = config.name
+        self.before_write: Callable[[], None] = lambda: None  # each single one; it raises to stop it
         self._opener = opener
         self._conn: Any = None
         self._store: Store | None = None
@@ -163,8 +164,11 @@ class Host:
     def store(self) -> Store:
         conn = self.conn
         if self._store is None:
-            self._store = Store(conn, acts=self.acts)
+            self._store = Store(conn, acts=self.acts, before_write=self._asks)
         return self._store
+
+    def _asks(self) -> None:
+        self.before_write()
 
     @property
     def facts(self) -> HostFacts:

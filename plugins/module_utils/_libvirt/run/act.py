@@ -25,6 +25,25 @@ from ..store.names import CORDON
 from ..store.volumes import StoreError
 
 ENDS = frozenset({Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE})
+# Of libvirt's connections and domains.
+_WRITES = frozenset(
+    {"create", "createXML", "defineXML", "destroy", "resume", "setAutostart", "setMetadata", "undefineFlags"}
+)
+
+
+class _Asking:
+    """A host, its connection or a domain of it: before each call that changes something it is asked whether to."""
+
+    def __init__(self, real: Any, ask: Callable[[], None]) -> None:
+        self._real, self._ask = real, ask
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _WRITES:
+            self._ask()
+        found = getattr(self._real, name)
+        if name == "domain":
+            return lambda uuid: _Asking(found(uuid), self._ask)
+        return _Asking(found, self._ask) if name == "conn" else found
 
 
 class Actor:
@@ -40,10 +59,12 @@ class Actor:
         wall: Callable[[], str],
         copied: Callable[[str], Sequence[str]],
     ) -> None:
-        self._source = source
-        self._hosts: dict[str, Host] = {source.name: source, **peers}
+        self.before_write: Callable[[], None] = lambda: None  # each single one; it raises to stop it
+        hosts = {source.name: source, **peers}
+        self._hosts = {name: _Asking(host, self._asks) for name, host in hosts.items()}
+        self._source = self._hosts[source.name]
         self._claims = claims
-        self._send = send
+        self._give = send
         self._definitions = definitions
         self._wall = wall
         self._copied = copied
@@ -90,6 +111,13 @@ class Actor:
         except libvirt.libvirtError as exc:
             return Finding(reason_of(action.do), f"{action.do.value}: {exc}")
         return None
+
+    def _asks(self) -> None:
+        self.before_write()
+
+    def _send(self, order: dict[str, Any]) -> None:
+        self.before_write()
+        self._give(order)
 
     def _can_be_restored(self, uuid: str, record: NodeRecord) -> bool:
         """A transient VM is gone when it is off, but for what was written down of it before."""

@@ -104,6 +104,12 @@ class LibvirtPlatform:
         self._holder: HolderClient | None = None
         self._outcomes: dict[tuple[str, int], Outcome] = {}
 
+    def ask_before_writes(self, ask: Callable[[], None]) -> None:
+        """`ask` raises to stop the next write, however many an act has."""
+        self.before_write = self._actor.before_write = ask
+        for host in self.hosts.values():
+            host.before_write = ask
+
     def close(self) -> None:
         if self._holder is not None:
             self._holder.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ..._core.claims.admission import are_majority
@@ -68,7 +69,7 @@ class Request:
 
 def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
     """`acts` False: to look only."""
-    return LibvirtPlatform(
+    platform = LibvirtPlatform(
         request.own,
         request.peers,
         request.slots_on,
@@ -77,6 +78,9 @@ def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
         controller_uuid=request.controller_uuid,
         owner_note={"run": request.run_id, "by": request.requester},
     )
+    if acts:
+        platform.ask_before_writes(partial(lives.check, request.playbook))
+    return platform
 
 
 def run_slice(request: Request) -> dict[str, Any]:
@@ -88,7 +92,6 @@ def run_slice(request: Request) -> dict[str, Any]:
     """
     with one_at_a_time():
         platform = platform_of(request)
-        platform.before_write = lambda: lives.check(request.playbook)
         try:
             if request.only:
                 return _slice(platform, request)

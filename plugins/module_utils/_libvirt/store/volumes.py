@@ -115,7 +115,7 @@ def _header(raw: bytes | bytearray) -> tuple[int, int, bytes] | None:
 class Store:
     """The volumes of one host. libvirt's errors pass through as they are.
 
-    `conn`, `pool`, `path`, `acts`: of RecordPool.
+    `conn`, `pool`, `path`, `acts`: of RecordPool. `before_write`: asked each time; it raises to stop it.
     """
 
     def __init__(
@@ -125,7 +125,9 @@ class Store:
         path: str = POOL_PATH,
         sleep: Callable[[float], None] = time.sleep,
         acts: bool = True,
+        before_write: Callable[[], None] = lambda: None,
     ) -> None:
+        self._before_write = before_write
         self._conn = conn
         self._name = pool
         self._sleep = sleep
@@ -147,6 +149,7 @@ class Store:
 
         An upload that fails takes the volume away again, and the error passes through.
         """
+        self._before_write()
         raw = pack(data)
         xml = _VOLUME_XML.format(name=escape(name), size=len(raw))
         try:
@@ -195,6 +198,7 @@ class Store:
 
     def delete(self, name: str) -> bool:
         """Remove the volume. False: there was none."""
+        self._before_write()
         try:
             self.volume(name).delete(0)
         except VolumeMissing:

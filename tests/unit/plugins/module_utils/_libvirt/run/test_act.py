@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib.util
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,10 +23,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     VMRecord,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.metadata import (
     group_of,
     is_marked,
     strategy_of,
+    with_marks,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import MoveOrder
@@ -394,3 +397,29 @@ def test_the_bandwidth_holds_in_post_copy_too(world: World) -> None:
         settings = MigrationSettings(bandwidth_mib=bandwidth, post_copy=post_copy)
         params = migrate.params_of(order(settings=settings), 1, [])
         assert params.get(world.binding.VIR_MIGRATE_PARAM_BANDWIDTH_POSTCOPY) == wanted
+
+
+@pytest.mark.parametrize("do", [Do.MIGRATE, Do.FINISH, Do.CLEAN_SOURCE, Do.AUTOSTART_OFF, Do.SHUTDOWN, Do.COLD_DEFINE])
+def test_before_each_write_of_an_act_it_is_asked_whether_it_is_still_to_be_done(world: World, do: Do) -> None:
+    """The playbook may be killed between two of them."""
+
+    def apply(asks: int) -> list[str]:
+        here = world.domain("host-a", active=do is not Do.CLEAN_SOURCE)
+        there = world.domain("host-b", persistent=False, metadata=with_marks(None, "host-a", {}))
+        actor, left = world.actor(here, there), [asks]
+
+        def ask() -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise PlaybookEnded
+
+        actor.before_write = ask
+        world.calls.clear()
+        with pytest.raises(PlaybookEnded) if asks < len(whole) else nullcontext():
+            assert actor.apply(world.action(do), world.record) is None
+        return list(world.calls)
+
+    whole: list[str] = []
+    whole = apply(99)
+    assert whole
+    assert [apply(asks) for asks in range(len(whole))] == [whole[:asks] for asks in range(len(whole))]

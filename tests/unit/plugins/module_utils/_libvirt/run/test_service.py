@@ -19,6 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     Superseded,
     VMRecord,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import PeerUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
@@ -177,3 +178,18 @@ def test_a_drain_does_not_begin_while_a_host_that_it_needs_is_silent(
         _slice(platform, request)
     assert begun or refused in str(told.value)
     assert begun or "Nothing was changed" in str(told.value)
+
+
+def test_every_write_to_every_host_asks_whether_the_playbook_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(_playbook: str) -> None:
+        raise PlaybookEnded
+
+    monkeypatch.setattr(service.lives, "check", ended)
+    hosts = [HostConfig(name, f"qemu:///{name}") for name in "ab"]
+    made = service.platform_of(service.Request(hosts[0], hosts[1:], Policy(), Intent.DRAINED, "r"))
+    try:
+        for writes in (made, made._actor, *made.hosts.values()):
+            with pytest.raises(PlaybookEnded):
+                writes.before_write()
+    finally:
+        made.close()

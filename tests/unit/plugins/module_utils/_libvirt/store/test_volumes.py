@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, RecordError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import Host, HostConfig
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.copies import Copies
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.definitions import (
@@ -137,6 +138,25 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
 def store(pool: Pool) -> Store:
     conn = SimpleNamespace(storagePoolLookupByName=lambda _name: pool, newStream=lambda _f: Stream())
     return Store(conn, sleep=lambda _seconds: None)
+
+
+@pytest.mark.parametrize("asks", range(4))
+def test_before_each_write_it_is_asked_whether_it_is_still_to_be_done(pool: Pool, asks: int) -> None:
+    """Of a record, its next generation and what it replaces: the playbook may be killed between the two."""
+    conn = SimpleNamespace(
+        storagePoolLookupByName=lambda _name: pool, newStream=lambda _f: Stream(), isAlive=lambda: True
+    )
+    host, left = Host(HostConfig("a", "qemu:///a"), lambda _uri: conn), [asks]
+
+    def ask() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise PlaybookEnded
+
+    host.before_write = ask
+    with pytest.raises(PlaybookEnded):
+        [host.store.write_record("record", text) for text in ("old", "new", "newer")]
+    assert sorted(pool.files) == [[], ["record.1"], ["record.1", "record.2"], ["record.2"]][asks]
 
 
 class Undefined:
