@@ -16,13 +16,17 @@ from demo.plays import Play
 from lab import Host
 
 VICTIMS = ("playbook", "module", "holder")
+TOLD = "playbook, by SIGTERM"
 
 
 def kill(victim: str, play: Play, host: Host) -> bool:
-    """kill -9 as soon as there is something to kill. False: the play was over before."""
+    """kill -9, or SIGTERM, as soon as there is something to kill. False: the play was over before."""
     while play.running:
         if victim == "playbook":
             return play.kill() > 0
+        if victim == TOLD:
+            play.process.terminate()
+            return True
         pids = _holders(host) if victim == "holder" else modules(host)
         for pid in pids:
             try:
