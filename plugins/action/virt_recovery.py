@@ -43,6 +43,10 @@ def _deadline(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 class ActionModule(ActionBase):
     """Calls virt_recovery slice by slice and shows what changed. Decides nothing."""
 
@@ -52,6 +56,8 @@ class ActionModule(ActionBase):
         base = super().run(tmp, task_vars)
         if self._task.args.get("state") == "seen" and not self._task.args.get("host"):
             return {**base, "view": self._own_connection(), "changed": False}
+        if self._task.args.get("state") == "seen":
+            return {**base, "view": self._of_peer(task_vars), "changed": False}
         check_rules(self._task.args)
         args = {"controller_uuid": own_uuid(), **given(self._task.args)}
         shown: set[str] = set()
@@ -72,9 +78,22 @@ class ActionModule(ActionBase):
         result["not_done"] = failure(result)
         return {**base, **result}
 
+    def _of_peer(self, task_vars: Any) -> dict[str, Any]:
+        """What a peer sees. One that cannot look says so, and why: it is a view, too."""
+        try:
+            result = self._execute_module(
+                module_name=MODULE, module_args={"controller_uuid": own_uuid(), **self._task.args}, task_vars=task_vars
+            )
+        except AnsibleConnectionFailure as exc:
+            result = {"msg": str(exc)}
+        if "view" in result:
+            return dict(result["view"])
+        text = plain(" ".join(str(result.get("msg") or "it gave no answer").split()))
+        return View(str(self._task.args.get("node")), _now(), text=text, looked=False).to_dict()
+
     def _own_connection(self) -> dict[str, Any]:
         """Does the host answer to Ansible? A login that is refused is an answer."""
-        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = _now()
         try:
             with _deadline(_PATIENCE):
                 self._low_level_execute_command("true")

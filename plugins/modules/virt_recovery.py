@@ -53,6 +53,12 @@ options:
       - The word of a person, as V(HOST@TIME), that the host is off. The time is RV(found_dead) of the run before.
     type: str
     default: ''
+  said:
+    description:
+      - The word of the user's own tasks that the host is off. C(tasks) is their file, C(said) what they set
+        C(maintenance_off) to, C(before) what that was before they ran.
+    type: dict
+    default: {}
   stays_off:
     description:
       - Whether the host does not come back. Then VMs whose autostart is on are started elsewhere, too, although
@@ -121,6 +127,9 @@ view:
     text:
       description: What was tried.
       type: str
+    looked:
+      description: Whether it could look. If not, RV(view.text) says why.
+      type: bool
 host:
   description: The host.
   returned: if O(state) is V(protected) or V(recovered)
@@ -222,6 +231,7 @@ def _request(params):
         views=views,
         proof=Proof.from_dict(params["proof"]) if params["proof"] else None,
         confirm=params["confirm"],
+        said=params["said"],
         stays_off=params["stays_off"],
         ask=lambda: lives.check(params["playbook"]),
     )
@@ -245,6 +255,7 @@ def main() -> None:
             "views": {"type": "list", "elements": "dict", "default": []},
             "proof": {"type": "dict", "default": {}},
             "confirm": {"type": "str", "default": ""},
+            "said": {"type": "dict", "default": {}},
             "stays_off": {"type": "bool", "default": False},
             **options.HOSTS_SPEC,
             **options.POLICY_SPEC,

@@ -65,6 +65,7 @@ class World:
         self.faults: dict[tuple[str, str], str] = {}
         self.now = 0
         self.guard_said: list[str] = []
+        self.written: list[str] = []  # each record
 
     def effect(self, what: str, host: str, about: str = "", reached: bool = True) -> None:
         """One more moment. Who asks a host that is away learns it here."""
@@ -276,6 +277,7 @@ class Host:
 
     def create(self, name: str, data: bytes) -> bool:
         self.world.effect("record", self.name, name)
+        self.world.written.append(data.decode())
         return self._volumes.setdefault(name, data.decode()) == data.decode()
 
     def delete(self, name: str) -> bool:
@@ -351,10 +353,11 @@ def _judge(world: World, by: str, **about: Any) -> Any:
     alive = DEAD in world.power and DEAD in world.net
     views = [View(CONTROLLER, world.wall(), alive, text="tried"), *(service.seen_from(request(name)) for name in peers)]
     judge_by = by if by in peers else peers[0]
-    while True:
+    for _unused_slice in range(50):
         result = service.recover(request(judge_by, views=views), acts=True)
         if result["phase"] != "Recovering":
             return result
+    raise AssertionError("it never comes to an end")
 
 
 def agent(world: World, how: str = "") -> Agent:

@@ -39,7 +39,8 @@ class View:
     """What one observer saw. `by`: CONTROLLER or the name of a peer. `at`: UTC.
 
     `answers`: the host's kernel answered, if only to refuse. `libvirt`: its libvirtd answered. `guests`: names of its
-    VMs that show signs of life, with the sign. `text`: what was tried and what came of it.
+    VMs that show signs of life, with the sign. `text`: what was tried and what came of it. `looked` False: it could
+    not, and `text` says why.
     """
 
     by: str
@@ -48,6 +49,10 @@ class View:
     libvirt: bool = False
     guests: tuple[str, ...] = ()
     text: str = ""
+    looked: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.by} at {self.at}: {self.text}" if self.looked else f"{self.by} could not look: {self.text}"
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "guests": list(self.guests)}
@@ -62,6 +67,7 @@ class View:
             bool(raw.get("libvirt")),
             tuple(str(name) for name in raw.get("guests") or ()),
             str(raw.get("text") or ""),
+            bool(raw.get("looked", True)),
         )
 
 
@@ -83,8 +89,8 @@ class Judgement:
 def judge(host: str, views: Sequence[View], peers: int) -> Judgement:
     """`peers`: how many hosts of the fleet there are beside it."""
     own = [view for view in views if view.by == CONTROLLER]
-    others = [view for view in views if view.by != CONTROLLER]
-    tried = "; ".join(f"{view.by} at {view.at}: {view.text}" for view in views)
+    others = [view for view in views if view.by != CONTROLLER and view.looked]
+    tried = "; ".join(str(view) for view in views)
     reached = any(view.answers for view in own)
     if any(view.libvirt for view in views):
         if own and not reached:

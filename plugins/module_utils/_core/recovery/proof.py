@@ -20,6 +20,7 @@ from ..model.policy import PolicyError
 from .looks import View
 
 _COUNTS_FOR = 3600.0  # seconds
+_FEW = 2  # words
 _SAMPLE = "host-a@2026-11-27T14:03:00Z"
 
 
@@ -87,6 +88,25 @@ def confirmed(text: str, host: str, found_dead: str, by: str, now: str) -> Proof
             f" {host} is off, then give the time that is printed"
         )
     return Proof(Kind.PERSON, found_dead, by, "a person, who saw that it is off")
+
+
+def said_by_tasks(raw: Mapping[str, Any], host: str, now: str) -> Proof:
+    """The word of the user's own tasks. `raw`: `tasks`, their file; `said`, what they set; `before`, what stood there
+    before they ran, which is not theirs. Raises PolicyError.
+
+    A word such as on, true or off is the state, or nothing: how it was read takes a few.
+    """
+    tasks, said, before = raw.get("tasks"), raw.get("said"), raw.get("before")
+    expected = f"expected is how they read that {host} is off, in words, such as: the PDU's outlet 7 reads off"
+    if not said:
+        raise PolicyError(f"the tasks {tasks} did not set maintenance_off: {expected}. Nothing was started")
+    if said == before:
+        raise PolicyError(
+            f"maintenance_off was {said!r} before the tasks {tasks} ran: only they may set it. Nothing was started"
+        )
+    if not isinstance(said, str) or len(said.split()) < _FEW:
+        raise PolicyError(f"maintenance_off is {said!r}: {expected}. Nothing was started")
+    return Proof(Kind.TASKS, now, f"the tasks {tasks}", said)
 
 
 def contradicted(views: Sequence[View]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ at once may do one step both: a domain is started once on one host, and there is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..._core.model.policy import Policy, PolicyError
 from ..._core.reasons.reason import Platform
 from ..._core.recovery.back import Fate, come_back
 from ..._core.recovery.looks import Judgement, Looks, View, judge
-from ..._core.recovery.proof import Proof, confirmed, contradicted
+from ..._core.recovery.proof import Proof, confirmed, contradicted, said_by_tasks
 from ..._core.recovery.record import Recovery, Step, unproven
 from ..._core.recovery.takeover import Row, Safety, Verdict, take_over
 from ..host.connection import keep_state
@@ -35,7 +35,8 @@ from .look import look, now
 @dataclass(frozen=True)
 class Request:
     """`own`: the peer that this runs on. `host`: the one that died, which is one of `peers`. `views`: what was seen of
-    it. `confirm`: HOST@TIME, a person's word. `ask` raises where the playbook has ended."""
+    it. `confirm`: HOST@TIME, a person's word; `said`: that of the user's tasks. `ask` raises where the playbook has
+    ended."""
 
     own: HostConfig
     peers: Sequence[HostConfig]
@@ -48,6 +49,7 @@ class Request:
     views: Sequence[View] = ()
     proof: Proof | None = None
     confirm: str = ""
+    said: Mapping[str, Any] = field(default_factory=dict)
     stays_off: bool = False
     ask: Callable[[], None] = field(default=lambda: None)
 
@@ -70,10 +72,7 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
             return _back(request, fleet, judged, known, acts)
         if not judged.may_be_fenced:
             return _result(request, "Unproven", judged, known)
-        proof = request.proof
-        if request.confirm:
-            dead = known.found_dead if known else ""
-            proof = confirmed(request.confirm, request.host, dead, request.requester, now())
+        proof = _proof(request, known)
         if proof is None:
             if acts:
                 known = fleet.note(lambda old: _found_dead(old, request, judged))
@@ -94,6 +93,18 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
             return _result(request, "Stopped", replace(judged, text=str(exc)), fleet.record.read()[0])
 
 
+def _proof(request: Request, known: Recovery | None) -> Proof | None:
+    """Raises PolicyError. What one run was given is the same proof in each of its slices."""
+    if request.confirm:
+        dead = known.found_dead if known else ""
+        return confirmed(request.confirm, request.host, dead, request.requester, now())
+    if not request.said:
+        return request.proof
+    if known is not None and known.proof is not None and known.run == request.run_id:
+        return known.proof
+    return said_by_tasks(request.said, request.host, now())
+
+
 def _start_all(
     request: Request, fleet: Fleet, kept: Kept, judged: Judgement, proof: Proof, acts: bool
 ) -> dict[str, Any]:
@@ -103,7 +114,7 @@ def _start_all(
     # Keepers that the host does not know it cannot ask.
     guarded = kept.guard and kept.keepers == fleet.keepers
     safety = Safety(guarded, kept.lock, fleet.locks(kept), request.stays_off)
-    until, passes, missing = time.monotonic() + request.seconds, 0, dict[str, str]()
+    begun, passes, ended, missing = 0.0, 0, _ended(known), dict[str, str]()
     while True:
         obs = fleet.observe(vm.uuid for vm in kept.vms)
         rows = take_over(request.host, kept.vms, obs, known, request.policy, safety)
@@ -116,8 +127,13 @@ def _start_all(
             break
         passes += 1
         for row in todo:
-            if time.monotonic() > until:
-                return _result(request, "Recovering", judged, known, rows, kept)
+            # One start at least, however long the hosts took to answer; and no other slice after one that ended none.
+            if begun and time.monotonic() > begun + request.seconds:
+                if _ended(known) > ended:
+                    return _result(request, "Recovering", judged, known, rows, kept)
+                passes = len(fleet.others) + 1
+                break
+            begun = begun or time.monotonic()
             known = fleet.start(row.vm, row.target, kept.definitions[row.vm.uuid], request.ask)
     for row in todo if acts else ():
         missing[row.vm.uuid] = f"Whether it runs on {row.target} is not known. Run recover again."
@@ -126,6 +142,11 @@ def _start_all(
     for one in result["vms"]:
         one["message"] = one["message"] or missing.get(one["uuid"], "")
     return result
+
+
+def _ended(known: Recovery) -> int:
+    """Starts that came to an end."""
+    return sum(vm.step is not Step.STARTING for vm in known.vms.values())
 
 
 def _found_dead(old: Recovery, request: Request, judged: Judgement) -> Recovery:

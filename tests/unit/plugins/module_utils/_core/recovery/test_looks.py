@@ -19,6 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery
     Proof,
     confirmed,
     contradicted,
+    said_by_tasks,
 )
 
 AT = "2026-11-27T14:03:00Z"
@@ -51,6 +52,15 @@ def test_how_a_host_looks(views: list[View], looks: Looks, fenced: bool, lives: 
     assert all(AT in judged.text and one.by in judged.text for one in views)
 
 
+def test_a_peer_that_could_not_look_is_named_and_counts_for_nothing() -> None:
+    late = View("host-c", AT, text="libvirt is missing", looked=False)
+    judged = judge("host-a", [*SILENT[:2], late], peers=2)
+    assert judged.looks is Looks.NOT_KNOWN and "host-c could not look: libvirt is missing" in judged.text
+    assert View.from_dict(late.to_dict()) == late
+    judged = judge("host-a", [*SILENT, View("host-d", AT, text="no route", looked=False)], peers=3)
+    assert judged.looks is Looks.PROBABLY_DEAD and "host-d could not look: no route" in judged.text
+
+
 def test_in_a_fleet_of_two_the_only_peer_is_enough() -> None:
     assert judge("host-a", SILENT[:2], peers=1).looks is Looks.PROBABLY_DEAD
 
@@ -79,6 +89,30 @@ def test_a_person_confirms_the_moment_at_which_this_host_was_found_dead() -> Non
 def test_another_host_or_hour_proves_nothing(given: str, found: str, words: str) -> None:
     with pytest.raises(PolicyError, match=words):
         confirmed(given, "host-a", found, "alice", AT)
+
+
+def test_the_users_tasks_say_how_they_read_it() -> None:
+    proof = said_by_tasks({"tasks": "pdu.yml", "said": "outlet 7 reads off", "before": ""}, "host-a", AT)
+    assert str(proof) == f"off at {AT}, by outlet 7 reads off (the tasks pdu.yml)"
+
+
+@pytest.mark.parametrize(
+    ("said", "before", "words"),
+    [
+        ("", "", "did not set maintenance_off"),
+        (None, "", "did not set maintenance_off"),
+        (False, "", "did not set maintenance_off"),
+        (True, "", "expected is how they read that host-a is off"),
+        ("on", "", "maintenance_off is 'on'"),  # the state that they read
+        ("off", "", "expected is how they read that host-a is off"),
+        ({"state": "off now"}, "", "expected is how"),
+        ("outlet 7 reads off", "outlet 7 reads off", "before the tasks pdu.yml ran"),  # an extra var, or the inventory
+    ],
+)
+def test_what_the_users_tasks_did_not_say_is_no_proof(said: object, before: object, words: str) -> None:
+    with pytest.raises(PolicyError, match=words) as caught:
+        said_by_tasks({"tasks": "pdu.yml", "said": said, "before": before}, "host-a", AT)
+    assert str(caught.value).endswith("Nothing was started")
 
 
 @pytest.mark.parametrize("raw", [{}, {"kind": "dream", "at": AT, "by": "x", "how": "y"}, {"kind": "agent", "at": AT}])

@@ -194,6 +194,15 @@ def test_where_it_is_not_known_whether_it_runs_it_goes_nowhere_else(world: World
     good(world)
 
 
+def test_each_slice_starts_one_or_is_the_last(world: World) -> None:
+    world.cut_power()
+    world.faults.update({(host, "start"): "lost" for host in "bcd"})
+    assert go(world, seconds=0.0)["phase"] == "Blocked"
+    world.faults.clear()
+    assert go(world, seconds=0.0)["phase"] == "Recovered"
+    good(world)
+
+
 def test_one_that_runs_though_libvirt_said_no_is_not_recorded_as_failed(world: World) -> None:
     """Another run started it in that moment, or what failed was the autostart: the guard must know of it."""
     for host in "bcd":
@@ -279,4 +288,16 @@ def test_a_person_s_word_counts_once_the_host_was_found_dead(world: World) -> No
     world.log.append(("read as off", DEAD, "ann"))
     result = recover(world, confirm=f"{DEAD}@{dead}")
     assert (result["phase"], result["proof"]["by"]) == ("Recovered", "ann")
+    good(world)
+
+
+def test_the_word_of_tasks_is_one_proof_in_all_slices_of_its_run(world: World) -> None:
+    world.cut_power()
+    recover(world)
+    world.log.append(("read as off", DEAD, "tasks"))
+    said = {"tasks": "pdu.yml", "said": "outlet 7 reads off", "before": ""}
+    result = recover(world, said=said, seconds=0.0)  # a slice for each start, or more
+    assert (result["phase"], result["proof"]["by"]) == ("Recovered", "the tasks pdu.yml")
+    proven = {Recovery.from_json(text).proof for text in world.written if "outlet 7" in text}
+    assert len(proven) == 1
     good(world)

@@ -1,0 +1,72 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The views that an action makes: of Ansible's own connection, and of a peer that looks or cannot."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
+
+from ansible_collections.virtops.maintenance.plugins.action import virt_recovery
+from ansible_collections.virtops.maintenance.plugins.action.virt_recovery import ActionModule
+
+SEEN = {"by": "host-b", "at": "t", "answers": False, "libvirt": False, "guests": [], "text": "tried", "looked": True}
+
+
+def action(monkeypatch: pytest.MonkeyPatch, came: Any) -> Any:
+    """One whose module, and whose connection, end so."""
+
+    def ends(*_words: Any, **_more: Any) -> Any:
+        if isinstance(came, Exception):
+            raise came
+        return came
+
+    made: Any = ActionModule.__new__(ActionModule)
+    made._task = SimpleNamespace(args={"state": "seen", "host": "host-a", "node": "host-b"})
+    made._connection = SimpleNamespace(reset=lambda: None)
+    monkeypatch.setattr(virt_recovery, "own_uuid", lambda: "")
+    monkeypatch.setattr(made, "_execute_module", ends, raising=False)
+    monkeypatch.setattr(made, "_low_level_execute_command", ends, raising=False)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("came", "text"),
+    [
+        ({"failed": True, "msg": "Python's libvirt binding\nis missing"}, "Python's libvirt binding is missing"),
+        ({"unreachable": True, "msg": "no route to host"}, "no route to host"),
+        (AnsibleConnectionFailure("no route to host"), "no route to host"),
+        ({}, "it gave no answer"),
+    ],
+)
+def test_a_peer_that_cannot_look_is_a_view_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch, came: Any, text: str
+) -> None:
+    view = action(monkeypatch, came)._of_peer({})
+    assert (view["by"], view["looked"], view["answers"]) == ("host-b", False, False)
+    assert text in view["text"]
+
+
+def test_what_a_peer_saw_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert action(monkeypatch, {"view": SEEN})._of_peer({}) == SEEN
+
+
+@pytest.mark.parametrize(
+    ("came", "answers", "text"),
+    [
+        ({}, True, "Ansible reaches it"),
+        (AnsibleAuthenticationFailure("denied"), True, "it refuses Ansible's login"),
+        (AnsibleConnectionFailure("no route to host"), False, "no route to host"),
+        (TimeoutError(), False, "did not answer within"),
+    ],
+)
+def test_what_ansible_s_own_connection_says(
+    monkeypatch: pytest.MonkeyPatch, came: Any, answers: bool, text: str
+) -> None:
+    view = action(monkeypatch, came)._own_connection()
+    assert (view["by"], view["answers"]) == ("controller", answers) and text in view["text"]
