@@ -35,6 +35,13 @@ def sessions(page: str = README) -> list[tuple[str, list[str]]]:
     return found
 
 
+def typed(page: str) -> list[str]:
+    """All commands of a page, in lists too."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```console\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
+    return [line.strip()[2:] for block in blocks for line in block.splitlines() if line.strip().startswith("$ ")]
+
+
 def shape(line: str) -> str:
     """The line without what varies."""
     return _VARIES.sub("#", line.rstrip())

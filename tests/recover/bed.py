@@ -310,7 +310,8 @@ def below(world: World) -> Iterator[None]:
 
     def looks(by: str, uri: str, files: Mapping[str, object]) -> View:
         alive = uri in world.power and uri in world.net and by in world.net
-        ticks = () if alive else tuple(name for name in sorted(files) if world.domains[uri][name].active)
+        runs = {name for name, dom in world.domains[uri].items() if dom.active}
+        ticks = () if alive else tuple(sorted(runs.intersection(files)))
         return View(by, world.wall(), alive, alive, ticks, "looked")
 
     with ExitStack() as stack:
@@ -352,7 +353,7 @@ def _judge(world: World, by: str, **about: Any) -> Any:
 
     alive = DEAD in world.power and DEAD in world.net
     views = [View(CONTROLLER, world.wall(), alive, text="tried"), *(service.seen_from(request(name)) for name in peers)]
-    judge_by = by if by in peers else peers[0]
+    judge_by = by if by in peers or not peers else peers[0]
     for _unused_slice in range(50):
         result = service.recover(request(judge_by, views=views), acts=True)
         if result["phase"] != "Recovering":

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import readme
 from demo import plays, report
 
 from lab import GuestSpec, Lab
@@ -39,15 +41,21 @@ def start(lab: Lab, specs: list[GuestSpec]) -> list[str]:
 def fence(lab: Lab, how: str = "") -> dict[str, Any]:
     """The variable of the host. `how`: what the agent does wrong."""
     options = {"lab": lab.paths.name, "plug": HOST, "how": how, "password": "S3cret-of-the-BMC"}
-    return {"maintenance_fence": {"agent": str(AGENT), "options": options}}
+    patience = 8 if how in ("hangs", "leaves_on") else 60
+    return {"maintenance_fence": {"agent": str(AGENT), "options": options, "timeout": patience}}
+
+
+def typed(number: int) -> list[str]:
+    """The options of a command of the page "A host died", as it stands there: the host has the same name here."""
+    return shlex.split(readme.typed("docs/dead-host.md")[number])[2:]
 
 
 def recover(lab: Lab, **variables: Any) -> plays.Ended:
-    return plays.run(lab, "recover", {"maintenance_hosts": HOST, **variables})
+    return plays.run(lab, "recover", variables, *typed(0))
 
 
-def protect(lab: Lab, guard: bool = True) -> None:
-    ended = plays.run(lab, "protect", {"maintenance_guard": guard})
+def protect(lab: Lab, **variables: Any) -> None:
+    ended = plays.run(lab, "protect", variables, *typed(2))
     if ended.code:
         raise RuntimeError(f"protect ended with {ended.code}: {ended.text[-2000:]}")
 

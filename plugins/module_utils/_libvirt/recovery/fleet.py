@@ -89,10 +89,14 @@ class Fleet:
         """Write the record as `act` changes it."""
         return self.record.change(lambda old: act(old or Recovery(self.host)))
 
-    def start(self, vm: VM, target: str, definition: str, ask: Callable[[], None]) -> Recovery:
-        """Start it on this target, unless the record has another one for it by now. `ask` raises where the playbook has
-        ended. Raises HostAnswers."""
-        known = self.note(lambda old: _bound(old, vm, target))
+    def bind(self, targets: Sequence[tuple[VM, str]]) -> Recovery:
+        """Write down where each of them is to be started, before the first start: from then on a host that comes back
+        is told so of all of them by its guard."""
+        return self.note(lambda old: _bound(old, targets))
+
+    def start(self, vm: VM, target: str, definition: str, known: Recovery, ask: Callable[[], None]) -> Recovery:
+        """Start it on this target, unless the record has another one for it. `ask` raises where the playbook has ended.
+        Raises HostAnswers."""
         if known.vms[vm.uuid].target != target:
             return known
         try:
@@ -159,12 +163,13 @@ def _find(conn: Any, uuid: str) -> Any:
         return None
 
 
-def _bound(old: Recovery, vm: VM, target: str) -> Recovery:
+def _bound(old: Recovery, targets: Sequence[tuple[VM, str]]) -> Recovery:
     """One that is bound already stays so."""
-    before = old.vms.get(vm.uuid)
-    if before is None or before.step is Step.FAILED:
-        tried = before.tried if before is not None else []
-        old.vms[vm.uuid] = Taken(vm.uuid, vm.name, target, Step.STARTING, now(), vm.autostart, tried=tried)
+    for vm, target in targets:
+        before = old.vms.get(vm.uuid)
+        if before is None or before.step is Step.FAILED:
+            tried = before.tried if before is not None else []
+            old.vms[vm.uuid] = Taken(vm.uuid, vm.name, target, Step.STARTING, now(), vm.autostart, tried=tried)
     return old
 
 

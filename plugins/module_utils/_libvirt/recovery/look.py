@@ -78,16 +78,18 @@ def _signs(files: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], str]:
     try:
         if not task.wait(_GROWS_IN + _LIBVIRT):
             return (), ", and the storage of its guests does not answer"
+        if task.result is None:
+            return (), ", and no disk of its guests can be watched from here" if files else ""
         return task.result, ""
     finally:
         threads.close()
 
 
-def _growing(files: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Guests whose files are written to, though nobody here has them open."""
+def _growing(files: Mapping[str, Sequence[str]]) -> tuple[str, ...] | None:
+    """Guests whose files are written to, though nobody here has them open. None: there is no file to look at."""
     before = {guest: _stamps(paths) for guest, paths in files.items()}
     if not any(before.values()):
-        return ()
+        return None
     time.sleep(_GROWS_IN)
     return tuple(
         f"{guest} (its disk is written to)" for guest, stamps in before.items() if stamps != _stamps(files[guest])

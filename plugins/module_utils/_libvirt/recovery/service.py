@@ -4,9 +4,10 @@
 
 """A host that died, from one of its peers: what is seen of it, and its VMs started elsewhere.
 
-Each start: the record says so on most of the keepers; it is defined there; the host is looked at once more; the record
-is read once more; then it is started. Killed between two of these, the same command goes on with the same target. Two
-at once may do one step both: a domain is started once on one host, and there is one target for it.
+First the record says of all VMs where each is to be started, on most of the keepers. Then each start: it is defined
+there; the host is looked at once more; the record is read once more; then it is started. Killed between two of these,
+the same command goes on with the same target. Two at once may do one step both: a domain is started once on one host,
+and there is one target for it.
 """
 
 from __future__ import annotations
@@ -126,6 +127,7 @@ def _start_all(
         if not acts or not todo or passes > len(fleet.others):
             break
         passes += 1
+        known = fleet.bind([(row.vm, row.target) for row in todo])
         for row in todo:
             # One start at least, however long the hosts took to answer; and no other slice after one that ended none.
             if begun and time.monotonic() > begun + request.seconds:
@@ -134,7 +136,7 @@ def _start_all(
                 passes = len(fleet.others) + 1
                 break
             begun = begun or time.monotonic()
-            known = fleet.start(row.vm, row.target, kept.definitions[row.vm.uuid], request.ask)
+            known = fleet.start(row.vm, row.target, kept.definitions[row.vm.uuid], known, request.ask)
     for row in todo if acts else ():
         missing[row.vm.uuid] = f"Whether it runs on {row.target} is not known. Run recover again."
     blocked = any(row.verdict is Verdict.STAYS for row in rows) or any(missing.values())

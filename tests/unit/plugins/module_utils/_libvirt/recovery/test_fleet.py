@@ -94,7 +94,7 @@ def test_the_record_comes_first_then_the_definition_the_last_look_and_the_start(
     assert go(world)["phase"] == "Recovered"
     first = next(vm for what, _host, vm in world.log if what == "define")
     at = next(i for i, event in enumerate(world.log) if event[0] == "define")
-    assert [event[0] for event in world.log[at - 3 : at]] == ["record"] * 3
+    assert [event[0] for event in world.log[at - 3 : at]] == ["record"] * 3  # of both VMs
     assert [event[0] for event in world.log[at : at + 8]] == [
         *("define", "last look", "start", "runs", "autostart"),
         *("record", "record", "record"),
@@ -139,6 +139,22 @@ def test_a_host_that_comes_back_at_any_moment_starts_nothing_twice() -> None:
         assert not judge.twice(world.log) and not judge.without_proof(world.log, DEAD)
 
 
+def test_a_host_that_comes_back_and_is_cut_off_again_is_kept_by_its_guard() -> None:
+    """Nobody can see that it was there. The record has all VMs before the first start."""
+
+    def back_and_gone(world: World) -> Callable[[], object]:
+        def happens() -> None:
+            world.power_on()
+            world.net.discard(DEAD)
+
+        return happens
+
+    for world in moments(back_and_gone):
+        bound = next(i for i, event in enumerate(world.log) if event[0] == "define")
+        if world.log.index(("power on", DEAD, "")) > bound:
+            assert not judge.twice(world.log)
+
+
 def test_a_host_that_answers_at_the_last_look_stops_it(world: World) -> None:
     world.cut_power()
     proven = agent(world)
@@ -151,7 +167,10 @@ def test_a_host_that_answers_at_the_last_look_stops_it(world: World) -> None:
 
     result = recover(world, agent=comes_back)
     assert result["phase"] == "Stopped" and not any(elsewhere(world, vm) for vm in VMS)
-    assert not record(world).vms
+    assert not record(world).proof
+    back = recover(world)
+    assert back["phase"] == "Returned" and [row["name"] for row in back["vms"]] == ["web"]  # db was told before
+    assert "virsh start web" in back["vms"][0]["message"] and "virsh start db" in result["message"]
 
 
 def test_a_target_that_was_taken_meanwhile_is_not_started(world: World) -> None:
