@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import FrameType
@@ -51,6 +52,7 @@ class ActionModule(ActionBase):
     """Calls virt_recovery slice by slice and shows what changed. Decides nothing."""
 
     _supports_check_mode = True
+    module = MODULE
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
@@ -59,12 +61,12 @@ class ActionModule(ActionBase):
         if self._task.args.get("state") == "seen":
             return {**base, "view": self._of_peer(task_vars), "changed": False}
         check_rules(self._task.args)
-        args = {"controller_uuid": own_uuid(), **given(self._task.args)}
+        args = {**self._of_controller(), **given(self._task.args)}
         shown: set[str] = set()
-        changed = False
+        changed, begun = False, time.monotonic()
         while True:
             result = self._execute_module(
-                module_name=MODULE, module_args={**args, "playbook": playbook()[1]}, task_vars=task_vars
+                module_name=self.module, module_args={**args, "playbook": playbook()[1]}, task_vars=task_vars
             )
             changed = changed or bool(result.get("changed"))
             result["changed"] = changed
@@ -74,9 +76,16 @@ class ActionModule(ActionBase):
                     shown.add(line)
             if result.get("phase") != "Recovering":
                 break
-            args["run_id"] = result["run_id"]
+            args |= self._of_next(result, time.monotonic() - begun)
         result["not_done"] = failure(result)
         return {**base, **result}
+
+    def _of_controller(self) -> dict[str, Any]:
+        return {"controller_uuid": own_uuid()}
+
+    def _of_next(self, result: Mapping[str, Any], _waited: float) -> dict[str, Any]:
+        """What the next slice is given. `_waited`: seconds since the first one."""
+        return {"run_id": result["run_id"]}
 
     def _of_peer(self, task_vars: Any) -> dict[str, Any]:
         """What a peer sees. One that cannot look says so, and why: it is a view, too."""

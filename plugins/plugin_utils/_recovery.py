@@ -19,6 +19,8 @@ def lines(result: Mapping[str, Any], check: bool) -> Iterator[str]:
         yield from _protected(result, check)
     if result.get("looks") == "Alive" and result["phase"] == "Alive":
         yield f"{host}  {result['message']} There is nothing to recover."
+    if (result.get("phase"), result.get("looks")) == ("Recovering", "NotKnown"):
+        yield str(result["message"])
     if result.get("phase") not in _DONE:
         return
     for vm in result["vms"]:
@@ -49,6 +51,8 @@ def _of_vm(vm: Mapping[str, Any], check: bool) -> str:
     if verdict == "removed":
         return f"{name} runs on {target}: its definition here {'would be' if check else 'is'} removed"
     if verdict == "runs":
+        if not target:
+            return str(vm["message"])
         return f"{name} runs on {target}{'. ' if vm['message'] else ''}{vm['message']}"
     if verdict == "start" and check:
         return f"{name} would be started on {target}"
@@ -77,6 +81,8 @@ def failure(result: Mapping[str, Any]) -> str:
             f" (maintenance_fence), or see that {host} is off, then:"
             f" -e maintenance_confirm_off={host}@{result['found_dead']}"
         )
+    if phase == "Refused":
+        return str(text)
     if phase == "Stopped":
         return f"{text}. What was started until then runs on. Run recover again."
     if phase == "Blocked":

@@ -28,7 +28,10 @@ class Looks(str, Enum):
     CUT_OFF_FROM_CONTROLLER = "CutOffFromController"  # its peers reach it
     CUT_OFF = "CutOff"  # nobody reaches it, and its guests show signs of life
     PROBABLY_DEAD = "ProbablyDead"
-    NOT_KNOWN = "NotKnown"  # too few looked
+    NOT_KNOWN = "NotKnown"  # too few looked, or not for long enough
+    # Of a Node of Kubernetes
+    NOT_READY = "NotReady"  # its kubelet says so itself
+    KUBELET_DEAD = "KubeletDead"  # its virt-handler reports: its guests may live
 
 
 MAY_BE_FENCED = frozenset({Looks.CUT_OFF, Looks.PROBABLY_DEAD})
@@ -83,7 +86,7 @@ class Judgement:
     @property
     def lives(self) -> bool:
         """Was the host itself seen? Then an old proof proves nothing any more."""
-        return self.looks in (Looks.ALIVE, Looks.LIBVIRT_DEAD, Looks.CUT_OFF_FROM_CONTROLLER)
+        return self.looks not in (Looks.CUT_OFF, Looks.PROBABLY_DEAD, Looks.NOT_KNOWN)
 
 
 def judge(host: str, views: Sequence[View], peers: int) -> Judgement:

@@ -109,6 +109,15 @@ def said_by_tasks(raw: Mapping[str, Any], host: str, now: str) -> Proof:
     return Proof(Kind.TASKS, now, f"the tasks {tasks}", said)
 
 
+def given(
+    proof: Proof | None, confirm: str, said: Mapping[str, Any], host: str, found_dead: str, by: str, now: str
+) -> Proof | None:
+    """Of what a run was given that which counts; None: nothing. A person's word goes first. Raises PolicyError."""
+    if confirm:
+        return confirmed(confirm, host, found_dead, by, now)
+    return said_by_tasks(said, host, now) if said else proof
+
+
 def contradicted(views: Sequence[View]) -> tuple[str, ...]:
     """Guests that show signs of life, whatever a proof says: a BMC that says off may be another host's."""
     return tuple(sorted({guest for view in views for guest in view.guests}))

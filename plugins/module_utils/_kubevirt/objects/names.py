@@ -41,6 +41,7 @@ HOST_MODEL = "cpu-model-migration.node.kubevirt.io/"
 RECORD = "virtops.maintenance/record"
 INSTANCES = "virtops.maintenance/vms"
 CORDON = "virtops.maintenance/cordon"
+RECOVERY = "virtops.maintenance/recovery"
 NUDGE = "virtops.maintenance/nudge"
 PODS = "virtops.maintenance/pods"
 # Ours, on the Lease of a node: the Node's UID, and the runs that worked on it since it was restored

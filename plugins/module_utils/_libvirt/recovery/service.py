@@ -22,7 +22,7 @@ from ..._core.model.policy import Policy, PolicyError
 from ..._core.reasons.reason import Platform
 from ..._core.recovery.back import Fate, come_back
 from ..._core.recovery.looks import Judgement, Looks, View, judge
-from ..._core.recovery.proof import Proof, confirmed, contradicted, said_by_tasks
+from ..._core.recovery.proof import Proof, contradicted, given
 from ..._core.recovery.record import Recovery, Step, unproven
 from ..._core.recovery.takeover import Row, Safety, Verdict, take_over
 from ..host.connection import keep_state
@@ -96,14 +96,10 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
 
 def _proof(request: Request, known: Recovery | None) -> Proof | None:
     """Raises PolicyError. What one run was given is the same proof in each of its slices."""
-    if request.confirm:
-        dead = known.found_dead if known else ""
-        return confirmed(request.confirm, request.host, dead, request.requester, now())
-    if not request.said:
-        return request.proof
-    if known is not None and known.proof is not None and known.run == request.run_id:
+    if request.said and known is not None and known.proof is not None and known.run == request.run_id:
         return known.proof
-    return said_by_tasks(request.said, request.host, now())
+    dead = known.found_dead if known else ""
+    return given(request.proof, request.confirm, request.said, request.host, dead, request.requester, now())
 
 
 def _start_all(

@@ -1,0 +1,165 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A Node of Kubernetes that died: how it looks, the record of its recovery, what becomes of its VMs. Pure.
+
+Kubernetes starts them elsewhere, once the taint out-of-service says that the node is off: its pods are deleted without
+a word of its kubelet. So the taint is what needs the proof.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import Enum
+from typing import Any
+
+from ..model.policy import PolicyError
+from ..model.record import RecordError
+from .looks import Judgement, Looks
+from .proof import Proof
+
+SCHEMA = 1
+# virt-handler reports every minute. So many seconds after the kubelet went silent it would have reported again.
+HEARTBEAT_DUE = 90.0
+# Seconds for which VMs are watched: pods are collected within 20 s of the taint, and a guest boots.
+TIMEOUT = 600.0
+
+
+@dataclass(frozen=True)
+class NodeSeen:
+    """`ready`: status of its condition Ready, `since` that time. `beat`: virt-handler's last heartbeat, `newest` that
+    of all nodes, by which time is told. Times are seconds since the epoch, 0 where there is none; `at`: `since` in
+    UTC."""
+
+    name: str
+    ready: str
+    since: float
+    at: str
+    beat: float
+    newest: float
+    boot_id: str
+
+
+def judge_node(seen: NodeSeen) -> Judgement:
+    """How it looks by its condition and by virt-handler's heartbeat."""
+    name, at = seen.name, seen.at or "a time that is not told"
+    if seen.ready == "True":
+        return Judgement(Looks.ALIVE, f"{name} lives: it is Ready{f' since {seen.at}' if seen.at else ''}.")
+    if seen.ready != "Unknown":
+        return Judgement(Looks.NOT_READY, f"{name} lives, and is not Ready since {at}: its kubelet says so itself.")
+    if seen.beat > seen.since:
+        text = f"{name}'s kubelet is silent since {at}, and its virt-handler is not: its guests may be running."
+        return Judgement(Looks.KUBELET_DEAD, text)
+    if seen.newest - seen.since < HEARTBEAT_DUE:
+        text = f"{name}'s kubelet is silent since {at}. Whether its virt-handler is, too, is seen within two minutes."
+        return Judgement(Looks.NOT_KNOWN, text)
+    text = f"{name} is probably dead: its kubelet and its virt-handler are silent since {at}."
+    return Judgement(Looks.PROBABLY_DEAD, text)
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A VM as it was on the node. `uid`: of its instance. `stays`: why nothing starts it again; empty: KubeVirt
+    does."""
+
+    namespace: str
+    name: str
+    uid: str
+    stays: str = ""
+
+
+@dataclass
+class NodeRecovery:
+    """What is kept on the Node. `boot_id`: as it was when it was found dead. `cordoned`: by us. `began`: the cluster's
+    time of the taint, seconds since the epoch."""
+
+    run: str = ""
+    requester: str = ""
+    reason: str = ""
+    found_dead: str = ""
+    boot_id: str = ""
+    cordoned: bool = False
+    began: float = 0.0
+    proof: Proof | None = None
+    vms: list[Guest] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        return json.dumps({**asdict(self), "schema": SCHEMA, "proof": self.proof.to_dict() if self.proof else None})
+
+    @classmethod
+    def from_json(cls, text: str) -> NodeRecovery:
+        """Raises RecordError."""
+        try:
+            raw: dict[str, Any] = json.loads(text)
+            if raw.pop("schema") != SCHEMA:
+                raise RecordError(f"the record of a recovery has not schema {SCHEMA}, which this version knows")
+            proof = Proof.from_dict(raw["proof"]) if raw["proof"] else None
+            return cls(**{**raw, "proof": proof, "vms": [Guest(**vm) for vm in raw["vms"]]})
+        except (ValueError, KeyError, TypeError, AttributeError, PolicyError) as exc:
+            raise RecordError(f"the record of a recovery cannot be read: {exc!r}") from exc
+
+
+class Verdict(str, Enum):
+    RUNS = "runs"
+    WAITS = "waits"
+    STAYS = "stays"
+
+
+@dataclass(frozen=True)
+class GuestNow:
+    """`old`: its instance of before is still there. `at`: where another one runs. `waits`: why none runs yet, in words;
+    `gone`: its VirtualMachine was deleted."""
+
+    guest: Guest
+    old: bool = False
+    at: str = ""
+    waits: str = ""
+    gone: bool = False
+
+
+@dataclass(frozen=True)
+class GuestRow:
+    guest: Guest
+    verdict: Verdict
+    target: str = ""
+    message: str = ""
+
+
+def become(node: str, now: Sequence[GuestNow], over: bool) -> list[GuestRow]:
+    """What is said of each. `over`: the time is up."""
+    return [_row(node, one, over) for one in now]
+
+
+def _row(node: str, one: GuestNow, over: bool) -> GuestRow:
+    guest, name = one.guest, f"{one.guest.namespace}/{one.guest.name}"
+    if one.at:
+        return GuestRow(guest, Verdict.RUNS, one.at)
+    if one.gone and not one.old:
+        return GuestRow(guest, Verdict.RUNS, "", f"{name} was deleted meanwhile.")
+    if one.old and not over:
+        return GuestRow(guest, Verdict.WAITS, "", f"{name}: its instance on {node} is not gone yet")
+    if one.old:
+        return GuestRow(guest, Verdict.STAYS, "", f"its instance on {node} is still there. Look at its pod.")
+    if guest.stays:
+        return GuestRow(guest, Verdict.STAYS, "", guest.stays)
+    if over:
+        return GuestRow(guest, Verdict.STAYS, "", f"{one.waits or 'It is not started.'} Run recover again to watch it.")
+    return GuestRow(guest, Verdict.WAITS, "", f"{name}: {one.waits or 'it is started anew'}")
+
+
+def carried_on(known: NodeRecovery | None, seen: NodeSeen, tainted: bool) -> bool:
+    """Is there nothing more to prove? The taint is there by a proof, and the node was not seen with another boot."""
+    return bool(known and known.proof and tainted and known.boot_id == seen.boot_id)
+
+
+def may_serve(known: NodeRecovery, seen: NodeSeen) -> bool:
+    """A node that is Ready again: did it boot since? Else it was never off, whatever was said."""
+    return seen.boot_id != known.boot_id
+
+
+def read(notes: Mapping[str, str], key: str) -> NodeRecovery | None:
+    """Of the annotations of a Node. Raises RecordError."""
+    return NodeRecovery.from_json(notes[key]) if notes.get(key) else None

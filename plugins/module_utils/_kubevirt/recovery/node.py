@@ -1,0 +1,169 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The Node and its VMs, as the core asks for them; and the writes to the Node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..._core.recovery.nodes import Guest, GuestNow, NodeRecovery, NodeSeen
+from ..api.client import Client
+from ..api.errors import KubeError, NodeUnknown
+from ..objects import facts, names, nodes
+from ..preflight.cluster import now_of
+
+Obj = dict[str, Any]
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+_TAINT = {"key": OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}
+# Operators that recover a node by themselves, by an object of its name.
+_OPERATORS = {
+    "FenceAgentsRemediation": "fence-agents-remediation.medik8s.io/v1alpha1/fenceagentsremediations",
+    "SelfNodeRemediation": "self-node-remediation.medik8s.io/v1alpha1/selfnoderemediations",
+}
+_ON = "remediation.medik8s.io/node-name"
+_TRIES = 5  # while others write the Node at the same time
+
+
+class DeadNode:
+    """Raises KubeError, NodeUnknown, RecordError."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self.name = name
+        self.obj: Obj = {}
+
+    def read(self) -> NodeSeen:
+        """How it looks now."""
+        every, _version = self._client.list(f"{names.CORE}/nodes")
+        found = next((node for node in every if node["metadata"]["name"] == self.name), None)
+        if found is None:
+            raise NodeUnknown(names.no_node(self.name, every))
+        self.obj = found
+        ready = facts.condition(found, "Ready") or {}
+        at = str(ready.get("lastTransitionTime") or "")
+        return NodeSeen(
+            name=self.name,
+            ready=str(ready.get("status") or "Unknown"),
+            since=facts.seconds(at),
+            at=at,
+            beat=facts.seconds(facts.annotations(found).get("kubevirt.io/heartbeat")),
+            newest=now_of(every),
+            boot_id=str((facts.status(found).get("nodeInfo") or {}).get("bootID") or ""),
+        )
+
+    @property
+    def notes(self) -> dict[str, str]:
+        return facts.annotations(self.obj)
+
+    @property
+    def tainted(self) -> bool:
+        return any(taint.get("key") == OUT_OF_SERVICE for taint in self._taints())
+
+    def _taints(self) -> list[Obj]:
+        return (self.obj.get("spec") or {}).get("taints") or []
+
+    def note(self, known: NodeRecovery) -> None:
+        """Keep it on the Node."""
+        self._write({"annotations": {names.RECOVERY: known.to_json()}}, {})
+
+    def take_out(self, known: NodeRecovery) -> None:
+        """The record, the cordon and the taint in one write, of the Node as it was read: what it changed since, its
+        kubelet's word above all, is seen first (409)."""
+        spec: Obj = {"taints": [taint for taint in self._taints() if taint.get("key") != OUT_OF_SERVICE] + [_TAINT]}
+        known.cordoned = known.cordoned or not nodes.cordoned(self.obj)
+        self._write({"annotations": {names.RECOVERY: known.to_json()}}, {**spec, "unschedulable": True})
+
+    def give_back(self, known: NodeRecovery) -> None:
+        spec: Obj = {"taints": [taint for taint in self._taints() if taint.get("key") != OUT_OF_SERVICE]}
+        if known.cordoned:
+            spec["unschedulable"] = None
+        self._write({"annotations": {names.RECOVERY: None}}, spec)
+
+    def forget(self) -> None:
+        self._write({"annotations": {names.RECOVERY: None}}, {})
+
+    def _write(self, metadata: Obj, spec: Obj) -> None:
+        patch = {"metadata": {"resourceVersion": self.obj["metadata"]["resourceVersion"], **metadata}}
+        self.obj = self._client.merge(names.node(self.name), {**patch, **({"spec": spec} if spec else {})})
+
+    def operators(self) -> list[str]:
+        """Who recovers it already. What may not be read, or is not installed, is none."""
+        found = []
+        for kind, path in _OPERATORS.items():
+            full = f"/apis/{path}"
+            self._client.optional.add(full)
+            try:
+                each, _version = self._client.list(full)
+            except KubeError:
+                continue
+            found += [
+                f"{kind} {one['metadata']['name']}"
+                for one in each
+                if self.name in (one["metadata"]["name"], facts.annotations(one).get(_ON))
+            ]
+        return found
+
+    # Its VMs
+
+    def guests(self) -> list[Guest]:
+        """The VMs whose instance is on the node."""
+        every, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances")
+        here = [one for one in every if facts.status(one).get("nodeName") == self.name and not facts.final(one)]
+        return [Guest(*facts.key(vmi), vmi["metadata"]["uid"], self._stays(vmi)) for vmi in here]
+
+    def _stays(self, vmi: Obj) -> str:
+        """Why nothing starts it again once its instance has failed."""
+        namespace, name = facts.key(vmi)
+        maker = facts.maker(vmi)
+        if maker:
+            return ""
+        if facts.owner(vmi) is None:
+            return "It has no VirtualMachine, so its definition goes with its instance. Create it again."
+        vm = self._client.find(names.kubevirt(namespace, "virtualmachines", name))
+        if vm is None or facts.restarts(vm, "Failed"):
+            return ""
+        strategy = facts.run_strategy(vm.get("spec") or {})
+        return f"Its run strategy is {strategy}: nothing starts it again. Start it: virtctl start {name} -n {namespace}"
+
+    def guests_now(self, vms: list[Guest]) -> list[GuestNow]:
+        """What has become of these."""
+        every, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances")
+        by_key = {facts.key(vmi): vmi for vmi in every}
+        return [self._guest(vm, by_key.get((vm.namespace, vm.name))) for vm in vms]
+
+    def _guest(self, vm: Guest, vmi: Obj | None) -> GuestNow:
+        if vmi is not None and vmi["metadata"]["uid"] == vm.uid:
+            if not facts.final(vmi):
+                return GuestNow(vm, old=True)
+            vmi = None  # what KubeVirt leaves of one that nothing starts again
+        if vmi is not None and facts.phase(vmi) == "Running":
+            return GuestNow(vm, at=str(facts.status(vmi).get("nodeName") or ""))
+        machine = self._client.find(names.kubevirt(vm.namespace, "virtualmachines", vm.name))
+        if machine is None and vmi is None:
+            return GuestNow(vm, gone=not vm.stays)
+        return GuestNow(vm, waits=facts.not_started(vmi, machine).message)
+
+    def end_migrations(self, delete: Callable[[Client, Obj], None]) -> int:
+        """From and to the node: they end by themselves never, and each holds a slot. How many."""
+        every, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstancemigrations")
+        on_node = {(vm.namespace, vm.name) for vm in self.guests()}
+        stuck = [
+            one
+            for one in every
+            if not facts.final(one) and not facts.deleted(one) and (facts.of_vm(one) in on_node or self._goes_here(one))
+        ]
+        for one in stuck:
+            delete(self._client, one)
+        return len(stuck)
+
+    def _goes_here(self, migration: Obj) -> bool:
+        vmi = self._client.find(names.kubevirt(*_instance(migration)))
+        return vmi is not None and facts.state_of(vmi, migration).get("targetNode") == self.name
+
+
+def _instance(migration: Obj) -> tuple[str, str, str]:
+    namespace, name = facts.of_vm(migration)
+    return namespace, "virtualmachineinstances", name

@@ -1,0 +1,193 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One slice of the recovery of a Node. Killed at any point, the same command carries it on: all is on the Node."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..._core.recovery.looks import Judgement, Looks
+from ..._core.recovery.nodes import (
+    TIMEOUT,
+    GuestNow,
+    GuestRow,
+    NodeRecovery,
+    NodeSeen,
+    Verdict,
+    become,
+    carried_on,
+    judge_node,
+    may_serve,
+    read,
+)
+from ..._core.recovery.proof import Proof, given
+from ..api.client import Client
+from ..api.errors import KubeError
+from ..objects import names
+from ..requests.migration_api import delete_migration
+from .node import DeadNode
+
+_PAUSE = 1.0
+_WOULD = "KubeVirt would start it on another node."
+_SEEN_WITHIN = 180.0  # seconds for the next heartbeat of the other nodes, by which time is told
+
+
+@dataclass(frozen=True)
+class Request:
+    """`proof`: of a fence agent; `confirm`: NODE@TIME, a person's word; `said`: that of the user's tasks. `host`: how
+    the inventory names the node."""
+
+    auth: dict[str, Any]
+    node: str
+    host: str
+    run_id: str
+    requester: str = ""
+    reason: str = ""
+    seconds: float = 15.0
+    proof: Proof | None = None
+    confirm: str = ""
+    said: Mapping[str, Any] = field(default_factory=dict)
+    waited: float = 0.0  # seconds, since the first slice
+    ask: Callable[[], None] = field(default=lambda: None)
+
+
+def recover(request: Request, acts: bool) -> dict[str, Any]:
+    """Raises KubeError, NodeUnknown, RecordError, PolicyError."""
+    client = Client(request.auth)
+    client.before_write = request.ask
+    until = time.monotonic() + request.seconds
+    try:
+        while True:
+            try:
+                return _recover(request, DeadNode(client, request.node), acts, until)
+            except KubeError as exc:
+                if exc.code != 409 or time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE)  # somebody else wrote the Node: it is looked at anew
+    finally:
+        client.close()
+
+
+def _recover(request: Request, node: DeadNode, acts: bool, until: float) -> dict[str, Any]:
+    seen = node.read()
+    judged, known = judge_node(seen), read(node.notes, names.RECOVERY)
+    if judged.lives:
+        return _back(request, node, seen, judged, known, acts)
+    if judged.looks is Looks.NOT_KNOWN and acts and request.waited < _SEEN_WITHIN:
+        time.sleep(max(0.0, min(until - time.monotonic(), 5.0)))
+        return _result(request, "Recovering", judged, known)
+    if not judged.may_be_fenced:
+        return _result(request, "Unproven", judged, known)
+    if not carried_on(known, seen, node.tainted):
+        others = node.operators()
+        if others:
+            text = f"{', '.join(others)} recovers {request.node} already, so this does not. {judged.text}"
+            return _result(request, "Refused", replace(judged, text=text), known)
+        found = known.found_dead if known else ""
+        proof = given(request.proof, request.confirm, request.said, request.host, found, request.requester, _wall(seen))
+        known = _known(request, node, seen, known, proof)
+        if proof is None:
+            if acts:
+                node.note(known)
+            return _result(request, "Unproven", judged, known)
+        if not acts:
+            return _rows(request, "Recovered", judged, known, [GuestNow(vm, waits=_WOULD) for vm in known.vms], False)
+        node.take_out(known)
+    if acts:
+        node.end_migrations(delete_migration)
+    return _watch(request, node, judged, known or NodeRecovery(), until if acts else 0.0)
+
+
+def _wall(seen: NodeSeen) -> str:
+    """The cluster's time, UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seen.newest))
+
+
+def _known(
+    request: Request, node: DeadNode, seen: NodeSeen, old: NodeRecovery | None, proof: Proof | None
+) -> NodeRecovery:
+    """Each run that finds it dead says so anew: a person's word counts for the last of them."""
+    return NodeRecovery(
+        run=request.run_id,
+        requester=request.requester,
+        reason=request.reason,
+        found_dead=old.found_dead if proof is not None and old is not None and old.found_dead else _wall(seen),
+        boot_id=seen.boot_id,
+        cordoned=old.cordoned if old else False,
+        began=seen.newest,
+        proof=proof,
+        vms=node.guests() if proof is not None else [],
+    )
+
+
+def _watch(request: Request, node: DeadNode, judged: Judgement, known: NodeRecovery, until: float) -> dict[str, Any]:
+    """Until each VM runs or stays, or the slice is over."""
+    while True:
+        over = node.read().newest - known.began > TIMEOUT
+        now = node.guests_now(known.vms)
+        waits = any(row.verdict is Verdict.WAITS for row in become(request.node, now, over))
+        if not waits:
+            stays = any(row.verdict is Verdict.STAYS for row in become(request.node, now, over))
+            return _rows(request, "Blocked" if stays else "Recovered", judged, known, now, over)
+        if time.monotonic() > until:
+            return _rows(request, "Recovering", judged, known, now, over)
+        time.sleep(_PAUSE)
+
+
+def _back(
+    request: Request, node: DeadNode, seen: NodeSeen, judged: Judgement, known: NodeRecovery | None, acts: bool
+) -> dict[str, Any]:
+    """It lives. The taint goes when it is Ready with another boot: then nothing of before runs on it."""
+    if known is None or known.proof is None or not node.tainted:
+        if acts and known is not None:
+            node.forget()
+        return _result(request, "Alive", judged, known)
+    if judged.looks is not Looks.ALIVE:
+        return _result(request, "Alive", judged, known)
+    now = node.guests_now(known.vms)
+    if not may_serve(known, seen):
+        text = (
+            f"{request.node} is Ready, and its boot id is that of before: it was not off, though {known.proof}. Its "
+            "VMs may run twice. Switch it off or reboot it, then run recover again: its taint stays until then."
+        )
+        return _rows(request, "Refused", replace(judged, text=text), known, now, True)
+    if acts:
+        node.give_back(known)
+    return _rows(request, "Returned", judged, known, now, True)
+
+
+def _rows(
+    request: Request, phase: str, judged: Judgement, known: NodeRecovery, now: Sequence[GuestNow], over: bool
+) -> dict[str, Any]:
+    rows = become(request.node, now, over)
+    if phase == "Returned":  # what does not run elsewhere is no matter of this node any more
+        rows = [row for row in rows if row.verdict is Verdict.RUNS]
+    return {**_result(request, phase, judged, known), "vms": [_row(row) for row in rows]}
+
+
+def _row(row: GuestRow) -> dict[str, Any]:
+    name = f"{row.guest.namespace}/{row.guest.name}"
+    about = {"reason": "", "remedy": "", "message": row.message}
+    return {"name": name, "uuid": row.guest.uid, "verdict": row.verdict.value, "target": row.target, **about}
+
+
+def _result(request: Request, phase: str, judged: Judgement, known: NodeRecovery | None) -> dict[str, Any]:
+    """What the module returns."""
+    proof = known.proof.to_dict() if known and known.proof else {}
+    return {
+        "host": request.host,
+        "phase": phase,
+        "looks": judged.looks.value,
+        "may_be_fenced": judged.may_be_fenced,
+        "message": judged.text,
+        "found_dead": known.found_dead if known else "",
+        "proof": proof,
+        "vms": [],
+        "changed": bool(proof) and phase in ("Recovered", "Recovering", "Blocked", "Returned"),
+        "run_id": request.run_id,
+    }

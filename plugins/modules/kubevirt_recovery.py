@@ -1,0 +1,185 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubevirt_recovery
+short_description: Let Kubernetes start the VMs of a node that died elsewhere, once it is proven to be off
+version_added: 0.1.0
+description:
+  - Reads how the node looks to Kubernetes and to virt-handler. Without a proof that it is off it records on the Node
+    when it was found dead, and changes nothing else.
+  - With a proof it cordons the node and gives it the taint V(node.kubernetes.io/out-of-service) in one write. That is
+    refused by the API if the kubelet has reported in between. Kubernetes then deletes its pods, and KubeVirt starts
+    the VMs again that their run strategy lets it start. Migrations from and to the node are ended.
+  - VMs are watched for ten minutes. A VM that nothing starts again is named.
+  - If the node is back and Ready, and its boot id is another one, taint, cordon and record are removed. With the boot
+    id of before it was never off, and the taint stays.
+  - A node that an operator recovers already (FenceAgentsRemediation, SelfNodeRemediation) is left alone.
+  - The playbook C(recover) calls it; see docs/dead-host.md.
+author:
+  - The virtops.maintenance contributors (@virtops)
+options:
+  node:
+    description: Name of the Node.
+    type: str
+    required: true
+  inventory_host:
+    description: How the inventory names it, and O(confirm). Default is O(node).
+    type: str
+  proof:
+    description:
+      - What proves that the node is off. C(kind) is V(agent), V(tasks) or V(person); C(at) is when its power state was
+        read, UTC; C(by) is who read it; C(how) is by what.
+    type: dict
+    default: {}
+  confirm:
+    description:
+      - The word of a person, as V(HOST@TIME), that the node is off. The time is RV(found_dead) of the run before.
+    type: str
+    default: ''
+  said:
+    description:
+      - The word of the user's own tasks that the node is off. C(tasks) is their file, C(said) what they set
+        C(maintenance_off) to, C(before) what that was before they ran.
+    type: dict
+    default: {}
+  waited:
+    description: Seconds since the first slice of this run. Set by the action plugin.
+    type: float
+    default: 0
+  slice:
+    description:
+      - Seconds after which the module returns V(Recovering) if it is not done. The action plugin calls it again.
+    type: int
+    default: 15
+  playbook:
+    description: The process of ansible-playbook. Set by the action plugin.
+    type: str
+    default: ''
+extends_documentation_fragment:
+  - virtops.maintenance._kubernetes
+  - virtops.maintenance._kubernetes.run
+  - virtops.maintenance._attributes
+  - virtops.maintenance._attributes.kubevirtgroup
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Recover the VMs of a node, after a person has seen that it is off
+  virtops.maintenance.kubevirt_recovery:
+    node: n1
+    confirm: n1@2026-11-27T14:03:00Z
+"""
+
+RETURN = r"""
+host:
+  description: The node, as the inventory names it.
+  returned: success
+  type: str
+phase:
+  description:
+    - V(Alive), the node lives and nothing was to be done. V(Returned), it lives, and taint and cordon were removed.
+      V(Unproven), it is not proven to be off, and nothing was changed. V(Recovering), a slice is over. V(Recovered),
+      each VM runs elsewhere. V(Blocked), some VMs do not run, with the reason. V(Refused), somebody else recovers it,
+      or it was not off; RV(message) says which.
+  returned: success
+  type: str
+looks:
+  description: V(Alive), V(NotReady), V(KubeletDead), V(ProbablyDead) or V(NotKnown).
+  returned: success
+  type: str
+may_be_fenced:
+  description: Whether it looks so that it may be fenced.
+  returned: success
+  type: bool
+message:
+  description: How it looks, in words.
+  returned: success
+  type: str
+found_dead:
+  description: When it was found dead, UTC. A person who confirms that it is off gives this time.
+  returned: success
+  type: str
+proof:
+  description: What proved that it is off, as recorded.
+  returned: success
+  type: dict
+vms:
+  description: The VMs of the node. C(verdict) is V(runs), V(waits) or V(stays), C(target) where it runs.
+  returned: success
+  type: list
+  elements: dict
+run_id:
+  description: The run.
+  returned: success
+  type: str
+error:
+  description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.
+  returned: failure
+  type: str
+  sample: AccessDenied
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import slice_seconds
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import Proof
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.recovery.service import Request, recover
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "node": {"type": "str", "required": True},
+            "inventory_host": {"type": "str"},
+            "proof": {"type": "dict", "default": {}},
+            "confirm": {"type": "str", "default": ""},
+            "said": {"type": "dict", "default": {}},
+            "waited": {"type": "float", "default": 0.0},
+            "slice": {"type": "int", "default": 15},
+            **AUTH_SPEC,
+            **options.RUN_SPEC,
+            **lives.SPEC,
+        },
+        supports_check_mode=True,
+    )
+    module.debug(_kept.STATE)
+    params = module.params
+    try:
+        request = Request(
+            auth=auth_of(module),
+            node=params["node"],
+            host=params["inventory_host"] or params["node"],
+            run_id=options.run_id(params),
+            requester=options.requester(params),
+            reason=params["reason"],
+            seconds=slice_seconds(params["slice"]),
+            proof=Proof.from_dict(params["proof"]) if params["proof"] else None,
+            confirm=params["confirm"],
+            said=params["said"],
+            waited=params["waited"],
+            ask=lambda: lives.check(params["playbook"]),
+        )
+        result = recover(request, acts=not module.check_mode)
+    except FAILURES as exc:
+        module.fail_json(msg=str(exc), error=type(exc).__name__)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

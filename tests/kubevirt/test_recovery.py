@@ -1,0 +1,209 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node dies. Nothing is started elsewhere without a proof; with one, each VM runs once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import Kind, Proof
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.recovery.service import Request, recover
+from kubesim import nodelife
+from kubesim.cluster import Kubesim
+from kubesim.kinds import NODES, VMIMS, VMIS
+from kubesim.words import annotations, condition, final
+
+FENCED = Proof(Kind.AGENT, "2026-11-27T14:03:00Z", "fence_lab on ctl", "fence_lab, which read it back as off")
+TAINT, RECORD = nodelife.OUT_OF_SERVICE, "virtops.maintenance/recovery"
+
+
+class Rescue:
+    """Runs slices until they are over, as the action does."""
+
+    def __init__(self, sim: Kubesim, auth: dict[str, Any]) -> None:
+        self._sim, self._auth, self.number = sim, auth, 0
+
+    def run(self, proof: Proof | None = None, acts: bool = True, **more: Any) -> dict[str, Any]:
+        self.number += 1
+        request = Request(self._auth, "n1", "n1", f"run-{self.number}", "me", "why", 2.0, proof, **more)
+        found = recover(request, acts)
+        while found["phase"] == "Recovering":
+            found = recover(request, acts)
+        return found
+
+    def slice(self, proof: Proof | None = None, **more: Any) -> dict[str, Any]:
+        return recover(Request(self._auth, "n1", "n1", "run-1", "me", "why", 0.2, proof, **more), True)
+
+
+@pytest.fixture
+def rescue(sim: Kubesim, operator: Any) -> Rescue:
+    return Rescue(sim, operator.auth)
+
+
+def die(sim: Kubesim, knob: str = "lab/down", until: str = "Unknown") -> None:
+    """`until`: what Kubernetes calls its Ready then."""
+    sim.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update({knob: "true"}))
+    sim.until(lambda: (condition(sim.world.store.find(NODES, "", "n1"), "Ready") or {}).get("status") == until)
+
+
+def back(sim: Kubesim, boots: bool) -> None:
+    def up(obj: dict[str, Any]) -> None:
+        obj["metadata"]["annotations"].pop("lab/down")
+        if boots:
+            obj["status"]["nodeInfo"]["bootID"] += "+"
+
+    sim.edit(NODES, "n1", up)
+    sim.until(lambda: (condition(sim.world.store.find(NODES, "", "n1"), "Ready") or {}).get("status") == "True")
+
+
+def taints(sim: Kubesim) -> set[str]:
+    return {taint["key"] for taint in sim.find(NODES, "n1")["spec"].get("taints") or []}
+
+
+def untouched(sim: Kubesim, *vms: str) -> bool:
+    """Nothing says that the node is off, and its VMs are where they were."""
+    there = [sim.find(VMIS, name) for name in vms]
+    return TAINT not in taints(sim) and all(v["status"]["nodeName"] == "n1" and not final(v) for v in there)
+
+
+def rows(found: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {vm["name"].split("/")[1]: (vm["verdict"], vm["message"]) for vm in found["vms"]}
+
+
+def test_a_node_that_died_is_recovered_once_it_is_proven_to_be_off_and_returns(sim, rescue) -> None:
+    sim.add_vm("always", "n1")
+    sim.add_vm("rerun", "n1", run_strategy="RerunOnFailure")
+    sim.add_vm("manual", "n1", run_strategy="Manual")
+    sim.add_vm("moving", "n1", migrate_seconds="3000")
+    sim.add_vm("other", "n2")
+    meta = {"generateName": "by-hand-", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "moving"}}
+    sim.add("virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": "moving"}})
+    sim.until(lambda: [m for m in sim.world.store.all(VMIMS) if m.get("status", {}).get("phase") == "Running"])
+    assert rescue.run(FENCED)["phase"] == "Alive"  # a proof of a node that lives is none
+    assert untouched(sim, "always", "rerun", "manual", "moving")
+
+    die(sim)
+    found = rescue.run()
+    assert (found["phase"], found["looks"], found["may_be_fenced"]) == ("Unproven", "ProbablyDead", True), found
+    assert untouched(sim, "always", "rerun", "manual", "moving") and found["found_dead"]
+    foreseen = rescue.run(FENCED, acts=False)
+    assert set(rows(foreseen)) == {"always", "rerun", "manual", "moving"} and untouched(sim, "always")
+
+    found = rescue.run(FENCED)
+    told = rows(found)
+    assert found["phase"] == "Blocked" and found["proof"]["by"] == FENCED.by, found
+    assert {name for name, (verdict, _why) in told.items() if verdict == "runs"} == {"always", "rerun", "moving"}
+    assert told["manual"][0] == "stays" and "virtctl start manual -n default" in told["manual"][1]
+    assert {sim.node_of(name) for name in ("always", "rerun", "moving", "other")} <= {"n2", "n3"}
+    assert sim.leftovers() == [] and TAINT in taints(sim)
+    assert sim.find(NODES, "n1")["spec"]["unschedulable"]
+    assert rescue.run()["phase"] == "Blocked"  # it is carried on without another proof
+
+    back(sim, boots=True)
+    found = rescue.run()
+    node = sim.find(NODES, "n1")
+    assert found["phase"] == "Returned" and TAINT not in taints(sim), found
+    assert not node["spec"].get("unschedulable") and RECORD not in annotations(node)
+    assert rescue.run()["phase"] == "Alive"
+
+
+def test_a_node_that_is_back_with_its_old_boot_was_never_off(sim, rescue) -> None:
+    """A BMC that lies. Its guests may run beside those that were started elsewhere: the node keeps its taint."""
+    sim.add_vm("vm", "n1")
+    die(sim)
+    assert rescue.run(FENCED)["phase"] == "Recovered"
+    back(sim, boots=False)
+    found = rescue.run()
+    assert found["phase"] == "Refused" and "it was not off" in found["message"], found
+    assert TAINT in taints(sim) and RECORD in annotations(sim.find(NODES, "n1"))
+
+
+@pytest.mark.parametrize(("knob", "looks"), [("lab/kubelet-down", "KubeletDead"), ("lab/virt-handler-down", "Alive")])
+def test_a_node_of_which_one_part_is_silent_is_not_dead(sim, rescue, knob, looks) -> None:
+    sim.add_vm("vm", "n1")
+    die(sim, knob, "Unknown" if looks == "KubeletDead" else "True")
+    if looks == "KubeletDead":
+        since = condition(sim.find(NODES, "n1"), "Ready")["lastTransitionTime"]
+        sim.until(lambda: annotations(sim.world.store.find(NODES, "", "n1"))["kubevirt.io/heartbeat"] > since)
+    found = rescue.run(FENCED)
+    assert (found["phase"], found["looks"], found["may_be_fenced"]) == ("Alive", looks, False), found
+    assert untouched(sim, "vm")
+
+
+@pytest.mark.parametrize(
+    "confirm",
+    ["n2@{dead}", "n1@2026-11-27T14:03:00Z", "n1", "{dead}"],
+    ids=["other host", "other hour", "no time", "no host"],
+)
+def test_the_word_of_a_person_is_of_this_node_and_of_this_death(sim, rescue, confirm) -> None:
+    sim.add_vm("vm", "n1")
+    die(sim)
+    dead = rescue.run()["found_dead"]
+    with pytest.raises(PolicyError):
+        rescue.run(confirm=confirm.format(dead=dead))
+    assert untouched(sim, "vm")
+    assert rescue.run(confirm=f"n1@{dead}")["phase"] == "Recovered" and sim.node_of("vm") in ("n2", "n3")
+
+
+def test_a_node_that_reports_between_the_last_look_and_the_taint_gets_none(sim, rescue, monkeypatch) -> None:
+    sim.add_vm("vm", "n1")
+    die(sim)
+    rescue.run()
+    merge = Client.merge
+
+    def late(client: Client, path: str, patch: dict[str, Any]) -> Any:
+        if patch.get("spec", {}).get("taints"):
+            monkeypatch.setattr(Client, "merge", merge)
+            back(sim, boots=False)
+        return merge(client, path, patch)
+
+    monkeypatch.setattr(Client, "merge", late)
+    found = rescue.run(FENCED)
+    assert found["phase"] == "Alive" and untouched(sim, "vm"), found
+
+
+@pytest.mark.parametrize("at", range(1, 4))
+def test_killed_at_any_write_the_same_command_carries_it_on(sim, rescue, monkeypatch, at) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="3000")
+    meta = {"generateName": "by-hand-", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "vm"}}
+    sim.add("virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": "vm"}})
+    sim.until(lambda: [m for m in sim.world.store.all(VMIMS) if m.get("status", {}).get("phase") == "Running"])
+    die(sim)
+    rescue.run()
+    left = [at]
+
+    def ask() -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    with suppress(KeyboardInterrupt):
+        rescue.run(FENCED, ask=ask)
+    found = rescue.run(FENCED)
+    assert found["phase"] == "Recovered" and sim.node_of("vm") in ("n2", "n3"), found
+    assert [v["metadata"]["name"] for v in sim.all(VMIS) if not final(v)] == ["vm"] and sim.leftovers() == []
+
+
+def test_a_node_that_an_operator_recovers_is_left_to_it(sim, rescue, monkeypatch) -> None:
+    sim.add_vm("vm", "n1")
+    die(sim)
+    rescue.run()
+    listed: Callable[..., Any] = Client.list
+
+    def with_operator(client: Client, path: str, *more: Any) -> Any:
+        if "fenceagentsremediations" in path:
+            return [{"metadata": {"name": "n1"}}], "1"
+        return listed(client, path, *more)
+
+    monkeypatch.setattr(Client, "list", with_operator)
+    found = rescue.run(FENCED)
+    assert found["phase"] == "Refused" and "FenceAgentsRemediation n1" in found["message"], found
+    assert untouched(sim, "vm")
