@@ -19,7 +19,7 @@ from recover import case
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import guard
 from lab import GuestSpec, Lab
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 
 @pytest.fixture
