@@ -314,12 +314,14 @@ def below(world: World) -> Iterator[None]:
         ticks = () if alive else tuple(sorted(runs.intersection(files)))
         return View(by, world.wall(), alive, alive, ticks, "looked")
 
+    def host(config: Any, _opener: object = None, acts: bool = True) -> Host:
+        return Host(world, config)
+
     with ExitStack() as stack:
         for module in (fleet, roll, protected, observe, connection):
             stack.enter_context(mock.patch.object(module, "libvirt", BINDING))
         for module in (fleet, service):
-            new = lambda config, _opener=None, acts=True: Host(world, config)  # noqa: E731 - three words
-            stack.enter_context(mock.patch.object(module, "Host", new))
+            stack.enter_context(mock.patch.object(module, "Host", host))
             stack.enter_context(mock.patch.object(module, "now", world.wall))
         stack.enter_context(mock.patch.object(fleet, "answers", answers))
         stack.enter_context(mock.patch.object(service, "look", looks))
