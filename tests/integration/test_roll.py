@@ -91,7 +91,7 @@ def test_a_roll_of_three_hosts_is_a_page(shared: Callable[[int], Lab]) -> None:
     assert len(lines) - len(other) < 80, ended.text
     for name in ("web-a", "web-b", "web-c"):
         assert re.search(
-            rf"^\S+ host-. \d/\d  {name} -> host-. moved .*pause \d+ ms \| roll ./3(, ready \d\d:\d\d)?$",
+            rf"^\S+ host-. \d/\d  {name} -> host-. moved .*pause \d+ m?s \| roll ./3(, ready \d\d:\d\d)?$",
             ended.text,
             re.M,
         ), ended.text
