@@ -81,6 +81,7 @@ def test_a_drain_moves_all_and_its_certificate_names_the_dead_host(lab: Lab, tmp
     assert traces.running(lab.host("host-b")) == sorted(GUESTS)
 
 
+@pytest.mark.full
 def test_what_moved_to_a_host_that_dies_then_is_named_and_never_certified(lab: Lab, tmp_path: Path) -> None:
     """host-b loses its cable: its guests run on, and nobody can say so."""
     assert module(lab, tmp_path, "virt_drain")["phase"] == "Drained"

@@ -192,7 +192,7 @@ class Roll:
         ]
         if not {"--limit", "-e"} & set(words):
             argv += ["-e", "maintenance_hosts=all"]
-        clean = {k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_")}
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_") and k != "PYTHONDONTWRITEBYTECODE"}
         mine = {
             "ANSIBLE_COLLECTIONS_PATH": str(self.folder),
             "ANSIBLE_HOME": str(self.folder / "home"),

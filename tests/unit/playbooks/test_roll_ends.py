@@ -24,6 +24,7 @@ def _record(roll: Roll) -> dict[str, object]:
     return found
 
 
+@pytest.mark.full
 def test_hooks_of_vms_that_a_restore_starts_are_run_in_a_roll_too(roll: Roll) -> None:
     roll.write("hook.yml", "- ansible.builtin.debug: {msg: 'after {{ maintenance_hook.name }}'}\n")
     code, text = roll.run("", "-e", "maintenance_hosts=host-a", hooks="active")
@@ -32,6 +33,7 @@ def test_hooks_of_vms_that_a_restore_starts_are_run_in_a_roll_too(roll: Roll) ->
     assert _record(roll)["state"] == "ended"
 
 
+@pytest.mark.full
 def test_a_roll_whose_hosts_all_failed_says_how_it_ended(roll: Roll) -> None:
     told = roll.folder / "told"
     roll.write(
@@ -130,6 +132,7 @@ def test_an_abort_with_a_limit_says_which_host_it_leaves_out(roll: Roll) -> None
     assert "host-a not given back: it is not among the hosts of this command" in text, text
 
 
+@pytest.mark.full
 def test_check_mode_of_an_abort_says_what_it_would_do(roll: Roll) -> None:
     assert roll.run("host-a drained failed")[0] == 2
     before, done = _record(roll), roll.steps
@@ -151,6 +154,7 @@ def test_a_host_that_an_abort_gave_back_while_it_was_asked_is_not_rebooted(roll:
     assert roll.steps == steps("host-a")[:2]
 
 
+@pytest.mark.full
 def test_a_host_that_was_lost_in_its_work_does_not_go_on_when_another_one_fails(roll: Roll) -> None:
     """Both are out. Ansible clears the errors of all hosts at once, also of those that are lost."""
     went_on = roll.folder / "went_on"
@@ -178,6 +182,7 @@ def test_a_host_that_was_lost_in_its_work_does_not_go_on_when_another_one_fails(
     assert sorted(roll.steps) == sorted([*steps("host-a")[:2], *steps("host-b")[:2]])
 
 
+@pytest.mark.full
 def test_what_a_survey_leaves_empty_is_not_given_to_the_plan(roll: Roll) -> None:
     empty = {"drain_allow_stop": "", "drain_strategy": "", "drain_on_not_migratable": ""}
     code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", json.dumps(empty))

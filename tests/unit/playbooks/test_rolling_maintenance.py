@@ -205,6 +205,7 @@ def test_the_same_command_carries_on_where_the_roll_stopped(roll: Roll) -> None:
     assert len(roll.steps) == 2 * len(whole), "a roll that has ended is over"
 
 
+@pytest.mark.full
 def test_a_failure_is_recorded_by_the_next_host_that_can(roll: Roll) -> None:
     """host-b keeps the record, but cannot write it; host-c can."""
     inventory = roll.folder / "inventory.json"
@@ -382,6 +383,7 @@ def test_a_window_that_is_too_short_for_a_host_begins_none(roll: Roll) -> None:
     assert "Done: none. Left: host-a, host-b." in text
 
 
+@pytest.mark.full
 def test_your_own_checks_come_before_the_vms_do(roll: Roll) -> None:
     """And one that fails leaves the host empty; the same command begins with the gate again."""
     roll.write("checks.yml", f"- ansible.builtin.command: test -e {roll.folder}/mended\n")
