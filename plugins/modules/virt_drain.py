@@ -471,8 +471,8 @@ def main() -> None:
         module.fail_json(msg=str(exc), error=exc.error)
     if not module._diff:
         result.pop("diff", None)
-    for text in result.pop("warnings", ()):
-        module.warn(text)
+    # Ansible takes what module.warn is told out of the result, and shows it when the task has ended.
+    result["warned"] = result.pop("warnings", [])
     module.exit_json(**result)
 
 

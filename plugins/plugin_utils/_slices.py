@@ -50,18 +50,18 @@ def run_slices(
     before: str | None = None
     waiting = False
     unanswered_calls = Unanswered(display.display)
-    warnings: list[Any] = []  # of all slices, each one once
+    warnings: list[str] = []  # of all slices, each one once
     while True:
         result = _reach(call, module_args, display)
         if "cursor" in result:
             module_args["cursor"] = result.pop("cursor")
         if unanswered_calls.again(result, not (position or module_args.get("begun"))):
             continue
-        warned = [one for one in result.get("warnings") or () if one not in warnings]
+        warned = [text for text in result.pop("warned", ()) if text not in warnings]
         warnings += warned
         if result.get("ended") == "out_of_time":  # what Ansible calls a warning it shows when the task has ended
-            for one in warned:
-                display.display(stamped(plain(f"{result['node']}  WARNING: {_text(one)}")))
+            for text in warned:
+                display.display(stamped(plain(f"{result['node']}  WARNING: {text}")))
         if warnings:
             result["warnings"] = warnings
         if result.get("failed") or result.get("unreachable") or result.get("skipped"):
@@ -88,11 +88,6 @@ def run_slices(
         module_args.pop("hooks_done", None)  # they stand in the record now
     _judge(display, result, good[str(module_args.get("state") or next(iter(good)))], bool(position))
     return result
-
-
-def _text(warning: Any) -> str:
-    """Of a warning in a module's result: newer versions of Ansible have an object for it."""
-    return str(getattr(getattr(warning, "event", None), "msg", warning))
 
 
 def _judge(display: Display, result: dict[str, Any], wanted: str, in_roll: bool) -> None:

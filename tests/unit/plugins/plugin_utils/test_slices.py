@@ -60,8 +60,8 @@ def test_warnings_of_all_slices_are_told_once_and_at_once(monkeypatch: pytest.Mo
     """Ansible shows a task's warnings when it has ended; of a drain that is hours later."""
     shown: list[str] = []
     monkeypatch.setattr(_slices.Display, "display", lambda _self, text, **_more: shown.append(text))
-    first = {**slice_of("Draining", "out_of_time"), "warnings": ["a"]}
-    second = {**slice_of("Draining", "out_of_time"), "warnings": ["a", "b"]}
+    first = {**slice_of("Draining", "out_of_time"), "warned": ["a"]}
+    second = {**slice_of("Draining", "out_of_time"), "warned": ["a", "b"]}
     assert Host(first, second, slice_of("Drained")).run()["warnings"] == ["a", "b"]
     assert [line.split("  ", 1)[1] for line in shown if "WARNING" in line] == ["WARNING: a", "WARNING: b"]
     assert "warnings" not in Host(slice_of("Drained")).run()
