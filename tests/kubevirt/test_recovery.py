@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -48,10 +49,19 @@ def rescue(sim: Kubesim, operator: Any) -> Rescue:
     return Rescue(sim, operator.auth)
 
 
-def die(sim: Kubesim, knob: str = "lab/down", until: str = "Unknown") -> None:
-    """`until`: what Kubernetes calls its Ready then."""
+def die(sim: Kubesim, knob: str = "lab/down", until: str = "Unknown", long_ago: bool = True) -> None:
+    """`until`: what Kubernetes calls its Ready then. `long_ago`: its virt-handler would have reported again by now."""
     sim.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update({knob: "true"}))
     sim.until(lambda: (condition(sim.world.store.find(NODES, "", "n1"), "Ready") or {}).get("status") == until)
+    if long_ago and knob == "lab/down":
+        sim.edit(NODES, "n1", _long_ago)
+
+
+def _long_ago(obj: dict[str, Any]) -> None:
+    ready = next(found for found in obj["status"]["conditions"] if found["type"] == "Ready")
+    then = datetime.now(timezone.utc) - timedelta(hours=1)
+    obj["metadata"]["annotations"]["kubevirt.io/heartbeat"] = then.strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready["lastTransitionTime"] = (then + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def back(sim: Kubesim, boots: bool) -> None:
@@ -90,7 +100,7 @@ def test_a_node_that_died_is_recovered_once_it_is_proven_to_be_off_and_returns(s
     assert rescue.run(FENCED)["phase"] == "Alive"  # a proof of a node that lives is none
     assert untouched(sim, "always", "rerun", "manual", "moving")
 
-    die(sim)
+    die(sim, long_ago=False)
     found = rescue.run()
     assert (found["phase"], found["looks"], found["may_be_fenced"]) == ("Unproven", "ProbablyDead", True), found
     assert untouched(sim, "always", "rerun", "manual", "moving") and found["found_dead"]
@@ -190,6 +200,26 @@ def test_killed_at_any_write_the_same_command_carries_it_on(sim, rescue, monkeyp
     found = rescue.run(FENCED)
     assert found["phase"] == "Recovered" and sim.node_of("vm") in ("n2", "n3"), found
     assert [v["metadata"]["name"] for v in sim.all(VMIS) if not final(v)] == ["vm"] and sim.leftovers() == []
+
+
+def test_each_run_watches_for_ten_minutes_whatever_the_heartbeats_say(sim, rescue) -> None:
+    sim.add_vm("vm", "n1")
+    for name in ("n2", "n3"):
+        sim.edit(NODES, name, lambda o: o["spec"].update({"unschedulable": True}))
+    die(sim)
+    sim.world.heartbeat = 1e9  # no virt-handler reports
+    assert rescue.slice(FENCED)["phase"] == "Recovering"
+    sim.until(lambda: "nodeName" not in (sim.world.store.find(VMIS, "default", "vm") or {}).get("status", {}))
+    foreseen = rescue.run(acts=False)
+    assert foreseen["phase"] == "Recovered" and rows(foreseen)["vm"][0] == "waits", foreseen
+    found = rescue.slice(waited=601.0)
+    assert found["phase"] == "Blocked" and "Run recover again to watch it" in rows(found)["vm"][1], found
+
+    late = (datetime.now(timezone.utc) + timedelta(hours=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    sim.edit(NODES, "n2", lambda o: o["metadata"]["annotations"].update({"kubevirt.io/heartbeat": late}))
+    assert rescue.slice()["phase"] == "Recovering"
+    sim.edit(NODES, "n2", lambda o: o["spec"].pop("unschedulable"))
+    assert rescue.run()["phase"] == "Recovered" and sim.node_of("vm") == "n2"
 
 
 def test_a_node_that_an_operator_recovers_is_left_to_it(sim, rescue, monkeypatch) -> None:

@@ -24,7 +24,7 @@ from .proof import Proof
 SCHEMA = 1
 # virt-handler reports every minute. So many seconds after the kubelet went silent it would have reported again.
 HEARTBEAT_DUE = 90.0
-# Seconds for which VMs are watched: pods are collected within 20 s of the taint, and a guest boots.
+# Seconds for which one run watches VMs: pods are collected within 20 s of the taint, and a guest boots.
 TIMEOUT = 600.0
 
 
@@ -73,8 +73,7 @@ class Guest:
 
 @dataclass
 class NodeRecovery:
-    """What is kept on the Node. `boot_id`: as it was when it was found dead. `cordoned`: by us. `began`: the cluster's
-    time of the taint, seconds since the epoch."""
+    """What is kept on the Node. `boot_id`: as it was when it was found dead. `cordoned`: by us."""
 
     run: str = ""
     requester: str = ""
@@ -82,7 +81,6 @@ class NodeRecovery:
     found_dead: str = ""
     boot_id: str = ""
     cordoned: bool = False
-    began: float = 0.0
     proof: Proof | None = None
     vms: list[Guest] = field(default_factory=list)
 
@@ -148,6 +146,14 @@ def _row(node: str, one: GuestNow, over: bool) -> GuestRow:
     if over:
         return GuestRow(guest, Verdict.STAYS, "", f"{one.waits or 'It is not started.'} Run recover again to watch it.")
     return GuestRow(guest, Verdict.WAITS, "", f"{name}: {one.waits or 'it is started anew'}")
+
+
+def phase_of(rows: Sequence[GuestRow], acts: bool) -> str:
+    """How far it is. What only looks waits for nothing."""
+    verdicts = {row.verdict for row in rows}
+    if acts and Verdict.WAITS in verdicts:
+        return "Recovering"
+    return "Blocked" if Verdict.STAYS in verdicts else "Recovered"
 
 
 def carried_on(known: NodeRecovery | None, seen: NodeSeen, tainted: bool) -> bool:

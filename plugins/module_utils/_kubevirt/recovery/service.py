@@ -23,6 +23,7 @@ from ..._core.recovery.nodes import (
     carried_on,
     judge_node,
     may_serve,
+    phase_of,
     read,
 )
 from ..._core.recovery.proof import Proof, given
@@ -100,7 +101,7 @@ def _recover(request: Request, node: DeadNode, acts: bool, until: float) -> dict
         node.take_out(known)
     if acts:
         node.end_migrations(delete_migration)
-    return _watch(request, node, judged, known or NodeRecovery(), until if acts else 0.0)
+    return _watch(request, node, judged, known or NodeRecovery(), acts, until)
 
 
 def _wall(seen: NodeSeen) -> str:
@@ -119,23 +120,21 @@ def _known(
         found_dead=old.found_dead if proof is not None and old is not None and old.found_dead else _wall(seen),
         boot_id=seen.boot_id,
         cordoned=old.cordoned if old else False,
-        began=seen.newest,
         proof=proof,
         vms=node.guests() if proof is not None else [],
     )
 
 
-def _watch(request: Request, node: DeadNode, judged: Judgement, known: NodeRecovery, until: float) -> dict[str, Any]:
-    """Until each VM runs or stays, or the slice is over."""
+def _watch(
+    request: Request, node: DeadNode, judged: Judgement, known: NodeRecovery, acts: bool, until: float
+) -> dict[str, Any]:
+    """Until each VM runs or stays, or the slice is over. The time is that of this run, whatever the cluster's says."""
     while True:
-        over = node.read().newest - known.began > TIMEOUT
+        over = request.waited + request.seconds - (until - time.monotonic()) > TIMEOUT
         now = node.guests_now(known.vms)
-        waits = any(row.verdict is Verdict.WAITS for row in become(request.node, now, over))
-        if not waits:
-            stays = any(row.verdict is Verdict.STAYS for row in become(request.node, now, over))
-            return _rows(request, "Blocked" if stays else "Recovered", judged, known, now, over)
-        if time.monotonic() > until:
-            return _rows(request, "Recovering", judged, known, now, over)
+        phase = phase_of(become(request.node, now, over), acts)
+        if phase != "Recovering" or time.monotonic() > until:
+            return _rows(request, phase, judged, known, now, over)
         time.sleep(_PAUSE)
 
 

@@ -1,0 +1,21 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node of KubeVirt that died: what becomes of its VMs."""
+
+from __future__ import annotations
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.nodes import (
+    Guest,
+    GuestNow,
+    become,
+    phase_of,
+)
+
+VM = Guest("default", "vm", "uid")
+
+
+def test_what_only_looks_waits_for_nothing() -> None:
+    rows = become("n1", [GuestNow(VM, waits="It is Scheduling.")], False)
+    assert (phase_of(rows, acts=True), phase_of(rows, acts=False)) == ("Recovering", "Recovered")
