@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -59,7 +59,7 @@ def die(sim: Kubesim, knob: str = "lab/down", until: str = "Unknown", long_ago: 
 
 def _long_ago(obj: dict[str, Any]) -> None:
     ready = next(found for found in obj["status"]["conditions"] if found["type"] == "Ready")
-    then = datetime.now(timezone.utc) - timedelta(hours=1)
+    then = datetime.now(UTC) - timedelta(hours=1)
     obj["metadata"]["annotations"]["kubevirt.io/heartbeat"] = then.strftime("%Y-%m-%dT%H:%M:%SZ")
     ready["lastTransitionTime"] = (then + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -215,7 +215,7 @@ def test_each_run_watches_for_ten_minutes_whatever_the_heartbeats_say(sim, rescu
     found = rescue.slice(waited=601.0)
     assert found["phase"] == "Blocked" and "Run recover again to watch it" in rows(found)["vm"][1], found
 
-    late = (datetime.now(timezone.utc) + timedelta(hours=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    late = (datetime.now(UTC) + timedelta(hours=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
     sim.edit(NODES, "n2", lambda o: o["metadata"]["annotations"].update({"kubevirt.io/heartbeat": late}))
     assert rescue.slice()["phase"] == "Recovering"
     sim.edit(NODES, "n2", lambda o: o["spec"].pop("unschedulable"))
