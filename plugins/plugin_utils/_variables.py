@@ -52,6 +52,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_metrics": {"type": "dict"},
     "maintenance_migrate_uri": {"type": "str"},
     "maintenance_move_back": {"type": "bool", "extra": True},
+    "maintenance_on_dead": {"type": "str", "choices": ["tell", "recover"]},
     "maintenance_notify": {"type": "str", "extra": True},
     OWN: {"type": "list"},
     "maintenance_pause_after": {"type": "str"},

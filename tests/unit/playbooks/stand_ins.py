@@ -98,6 +98,36 @@ class ActionModule(ActionBase):
         return {"changed": True, "phase": "Migrated", "vms": [row], "vm": args["name"]}
 """
 
+# A host that nobody reaches; FAULT may say that it lives.
+RECOVERY_STAND_IN = """
+import os
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        args = self._task.args
+        if args["state"] == "seen":
+            return {"view": {"by": args.get("node", "controller"), "looked": True, "text": "it looked"}}
+        host, proof = args["host"], args["proof"]
+        with open(os.environ["STEPS"], "a") as stream:
+            stream.write(f"{host} recover by {self._task.delegate_to}, {proof.get('how', 'no proof')}\\n")
+        if os.environ["FAULT"] == f"{host} lives":
+            return {"phase": "Alive", "may_be_fenced": False, "message": "it lives.", "not_done": ""}
+        phase = "Recovered" if proof else "Unproven"
+        return {"phase": phase, "may_be_fenced": not proof, "message": "dead", "not_done": "" if proof else "no proof"}
+"""
+
+FENCE_STAND_IN = """
+import os
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        if os.environ["FAULT"] == f"{self._task.args['host']} stays on":
+            return {"failed": True, "msg": "its status is still on."}
+        return {"proof": {"how": self._task.args["agent"]}}
+"""
+
 # The record of the roll, by the real rules, in a file instead of on hosts.
 ROLL_STAND_IN = """
 import fcntl, json, os, time
@@ -171,6 +201,8 @@ class Roll:
         for name in ("virt_drain", "virt_preflight"):
             (here / "plugins" / "action" / f"{name}.py").write_text(STAND_IN)
         (here / "plugins" / "action" / "virt_migration.py").write_text(MOVE_STAND_IN)
+        (here / "plugins" / "action" / "virt_recovery.py").write_text(RECOVERY_STAND_IN)
+        (here / "plugins" / "action" / "maintenance_fence.py").write_text(FENCE_STAND_IN)
         (here / "plugins" / "action" / "maintenance_roll.py").write_text(ROLL_STAND_IN)
         shutil.copy(ROOT / "plugins" / "action" / "maintenance_host.py", here / "plugins" / "action")
         real = ROOT / "plugins" / "action" / "maintenance_roll.py"

@@ -337,6 +337,38 @@ def test_a_host_is_rebooted_if_it_says_that_it_needs_it(roll: Roll, status: str,
     assert ("would reboot the control node" in text) is not goes_on
 
 
+LOOKED, PROVEN = "host-a recover by host-b, no proof", "host-a recover by host-b, fence_bed"
+
+
+@pytest.mark.parametrize(
+    ("fault", "on_dead", "calls", "said"),
+    [
+        ("", "recover", [LOOKED, PROVEN], "host-a is recovered (maintenance_on_dead): its VMs run elsewhere."),
+        pytest.param("", "tell", [], "would reboot the control node.", marks=pytest.mark.full),
+        pytest.param("host-a lives", "recover", [LOOKED], "control node. it lives.", marks=pytest.mark.full),
+        pytest.param(
+            "host-a stays on",
+            "recover",
+            [LOOKED],
+            "Not recovered (maintenance_on_dead): its status is still on.",
+            marks=pytest.mark.full,
+        ),
+    ],
+)
+def test_a_host_that_does_not_come_back_is_recovered_where_the_user_says_so(
+    roll: Roll, fault: str, on_dead: str, calls: list[str], said: str
+) -> None:
+    """Of a local connection the reboot is refused, by Ansible. The record of the roll has it, too."""
+    given = {"maintenance_on_dead": on_dead, "maintenance_fence": {"agent": "fence_bed"}}
+    words = ("-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=always", "-e", json.dumps(given))
+    code, text = roll.run(fault, *words)
+    assert code == 2, text
+    assert roll.steps == [*steps("host-a")[:2], *calls], text
+    summary = text.partition("The roll stopped at host-a")[2].partition("host-a: ")[0]
+    assert "would reboot the control node" in summary and said in summary, text
+    assert said.rstrip(".") in Path(f"{roll.steps_file}.roll").read_text(encoding="utf-8")
+
+
 @pytest.mark.full
 def test_one_that_cannot_be_asked_whether_it_needs_a_reboot_is_recorded_as_lost(roll: Roll) -> None:
     inventory = json.loads((roll.folder / "inventory.json").read_text())
