@@ -95,6 +95,8 @@ def main() -> None:
     module.debug(_kept.STATE)
     params = module.params
     module.no_log_values.update(str(value) for value in params["options"].values() if len(str(value)) > 3)
+    # An agent that is given the host's name hides it from nobody.
+    module.no_log_values.discard(params["host"])
     try:
         result = fence(params["host"], params["agent"], params["options"], params["timeout"], not module.check_mode)
     except FenceError as exc:

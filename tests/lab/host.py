@@ -125,6 +125,7 @@ class Host:
     def power_on(self) -> None:
         """Start the host unless it runs. Does not wait; see wait_ready."""
         if self.supervisor_pid is None:
+            network.detach(self.number, self.index)
             procs.start(
                 self._supervisor,
                 ["unshare", "--net", sys.executable, "-m", "lab.supervisor", str(self.paths.state), self.name],
@@ -153,8 +154,7 @@ class Host:
         if not procs.wait_for(lambda: procs.alive(init) is None):
             raise LabError(f"{self.name}: its first process does not end")
         procs.stop(init)
-        # The kernel takes its network away a little later; until then a new one cannot have the cable.
-        procs.wait_for(lambda: not network.link_exists(names.veth(self.number, self.index)))
+        network.detach(self.number, self.index)
 
     def reboot(self) -> None:
         """What `reboot` on the host does."""

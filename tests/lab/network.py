@@ -65,6 +65,14 @@ def attach(number: int, index: int, pid: int) -> None:
     run(inside(pid, "ip", "-batch", "-"), stdin="\n".join(todo) + "\n")
 
 
+def detach(number: int, index: int) -> None:
+    """Take the cable away, if it is still there. A namespace whose processes have ended lives on while one of its
+    connections has something to send, which it never gets rid of where the cable is pulled: two minutes."""
+    veth = names.veth(number, index)
+    if link_exists(veth):
+        run(["ip", "link", "delete", veth], check=False)
+
+
 def set_plugged(number: int, index: int, plugged: bool) -> None:
     """Put the cable in, or pull it."""
     run(["ip", "link", "set", names.veth(number, index), "up" if plugged else "down"])

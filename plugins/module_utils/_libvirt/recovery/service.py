@@ -68,11 +68,11 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
     """One slice of it. Raises PolicyError, RecordError, RollUnreadable, HostUnreachable."""
     with Fleet(request.own, request.peers, request.host, acts) as fleet:
         judged = judge(request.host, request.views, len(fleet.others))
+        if not judged.lives and not judged.may_be_fenced:  # too few peers to look are too few to read the record of
+            return _result(request, "Unproven", judged, None)
         known, _seen = fleet.record.read()
         if judged.lives:
             return _back(request, fleet, judged, known, acts)
-        if not judged.may_be_fenced:
-            return _result(request, "Unproven", judged, known)
         proof = _proof(request, known)
         if proof is None:
             if acts:

@@ -96,6 +96,19 @@ def test_what_the_kubevirt_modules_are_given_by_the_environment_is_hidden_too(mo
     assert {PASSWORD, PLAIN, "of-the-proxy", "of-the-api"} == module.no_log_values
 
 
+def test_what_a_fence_agent_says_is_shown_without_its_options_and_with_its_host(tmp_path: Path) -> None:
+    agent = tmp_path / "fence_bed"
+    agent.write_text(f"#!/bin/sh\necho host-b refuses {PLAIN}\nexit 1\n", encoding="utf-8")
+    agent.chmod(0o700)
+    options = {"plug": "host-b", "password": PLAIN}
+    given = {"host": "host-b", "agent": str(agent), "options": options}
+    code = [sys.executable, "-c", RUN, str(MODULES / "maintenance_fence.py"), json.dumps(given)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "build" / "collections")}
+    said = subprocess.run(code, capture_output=True, text=True, check=False, env=env).stdout
+    assert json.loads(said.splitlines()[-1])["msg"].startswith("fence_bed for host-b failed at status: host-b refuses ")
+    assert PLAIN not in said
+
+
 def test_the_copy_that_kubectl_keeps_of_a_vm_is_not_in_its_document() -> None:
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": PLAIN, "team": "db"}
     meta = {"name": "vm", "namespace": "a", "uid": "u", "annotations": annotations}

@@ -300,6 +300,18 @@ def test_a_proof_ends_when_the_host_is_seen_alive(world: World) -> None:
         recover(world, confirm=f"{DEAD}@{dead}")
 
 
+def test_where_too_few_peers_are_there_it_says_so_and_reads_no_record() -> None:
+    world = bed.World("bc")
+    with bed.below(world):
+        world.vm("vm0")
+        world.protect()
+        world.cut_power()
+        world.power.discard("c")
+        result = go(world)
+        assert (result["phase"], result["looks"], result["may_be_fenced"]) == ("Unproven", "NotKnown", False)
+        assert "b looked, 2 have to" in result["message"] and "read as off" not in [what for what, *_ in world.log]
+
+
 def test_a_person_s_word_counts_once_the_host_was_found_dead(world: World) -> None:
     world.cut_power()
     dead = recover(world)["found_dead"]
