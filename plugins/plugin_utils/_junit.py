@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _GOOD = frozenset({"moved", "cold_moved", "stopped", "saved", "off", "restored", "skipped", "gone"})
 
-_SKIPPED = {"waiting": "it was not begun", "given back": "it was given back before its work was done"}
+_SKIPPED = {"waiting": "It was not begun", "given back": "It was given back before its work was done"}
 
 
 def junit(doc: Mapping[str, Any]) -> str:
@@ -34,7 +34,7 @@ def junit(doc: Mapping[str, Any]) -> str:
             root, "testsuite", name="roll", tests="1", failures="1", skipped="0", errors="0", time="0"
         )
         case = ET.SubElement(suite, "testcase", classname="roll", name=_text(doc["roll"]["id"]), time="0")
-        ET.SubElement(case, "failure", type="refused", message=_text(doc.get("why") or "it was refused"))
+        ET.SubElement(case, "failure", type="refused", message=_text(doc.get("why") or "It was refused"))
     for key in ("tests", "failures", "skipped"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     ET.indent(root)
@@ -49,7 +49,7 @@ def _host_case(suite: ET.Element, host: Mapping[str, Any]) -> str:
         ET.SubElement(case, "skipped", message=_text(host["message"] or _SKIPPED[host["stage"]]))
         return "skipped"
     where = f" ({host['failed_in']})" if host["failed_in"] else ""
-    message = _sentence(host["message"] or "it was not brought to its end")
+    message = _sentence(host["message"] or "It was not brought to its end")
     ET.SubElement(case, "failure", type=_text(host["stage"] + where), message=_text(message)).text = _text(message)
     return "failure"
 

@@ -183,7 +183,7 @@ def vm_line(vm: Mapping[str, Any]) -> str:
     if vm["verdict"] == "moved" and vm["duration"]:
         parts[0] += f" {vm['duration']:.1f} s"
     if done and (ms := vm.get("outage_ms")) is not None:
-        parts.append(f"pause {table.outage(ms)}" if vm["verdict"] == "moved" else f"off for {ms / 1000:.0f} s")
+        parts.append(f"pause {table.pause(ms)}" if vm["verdict"] == "moved" else f"off for {ms / 1000:.0f} s")
     if vm["verdict"] in _ARRIVED and vm.get("planned", vm["target"]) not in ("", vm["target"]):
         parts.append(f"the plan had {vm['planned']}")
     if vm["reason"]:

@@ -199,7 +199,7 @@ def test_the_playbook_refuses_for_a_budget(sim, plays) -> None:
     done = plays.own("plan", maintenance_hosts="n1", drain_allow_stop=True)
     assert done.returncode != 0
     text = " ".join(done.stdout.split())
-    assert "cannot leave n1: DisruptionBudget: default/web can never allow an eviction" in text
+    assert "cannot leave n1 (DisruptionBudget). default/web can never allow an eviction" in text
 
 
 def test_two_budgets_of_one_vm_never_allow_it(sim, operator) -> None:

@@ -99,7 +99,7 @@ def test_a_failed_host_is_reported_as_ever_when_its_notification_fails(roll: Rol
     roll.write("notify.yml", FAILS)
     code, text = notified(roll, "host-a drained failed")
     assert code != 0
-    assert 'The roll stopped at host-a, in the task "Take the host out of service": said by the step.' in text
+    assert 'The roll stopped at host-a. In the task "Take the host out of service": said by the step.' in text
 
 
 def test_in_the_inventory_or_without_its_file_it_is_refused_before_anything(roll: Roll) -> None:

@@ -101,7 +101,7 @@ def test_the_error_of_a_failed_task_is_in_the_summary(roll: Roll) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_tasks=work.yml")
     assert code != 0
     text = text.partition("The roll stopped at host-a")[2]
-    assert text.startswith(', in the task "ansible.builtin.shell": ')
+    assert text.startswith('. In the task "ansible.builtin.shell": ')
     assert "non-zero return code: repository is unreachable. host-a: " in text
 
 
@@ -184,7 +184,7 @@ def test_work_that_loses_the_host_stops_the_roll(roll: Roll) -> None:
     assert code != 0
     assert roll.steps == [*steps("host-a")[:2], "host-a work"]
     assert "Done: none. Out: host-a. Not begun: host-b." in text
-    assert "host-a has failed (at work): it was left in the middle" in text
+    assert "host-a has failed (at work). It was left in the middle" in text
 
 
 def test_the_same_command_carries_on_where_the_roll_stopped(roll: Roll) -> None:
@@ -217,7 +217,7 @@ def test_a_failure_is_recorded_by_the_next_host_that_can(roll: Roll) -> None:
     words = ["-e", "maintenance_tasks=work.yml", "-e", "maintenance_hosts=host-a,host-b"]
     code, text = roll.run("failed not by host-b", *words)
     assert code != 0
-    assert "Done: none. Out: host-a. Not begun: host-b. host-a has failed (at work): in the task" in text
+    assert "Done: none. Out: host-a. Not begun: host-b. host-a has failed (at work). In the task" in text
 
 
 @pytest.mark.full

@@ -41,7 +41,8 @@ def migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         return
     if len(tried) >= step.policy.max_attempts and last is not None:
         targets = ", ".join(dict.fromkeys(a.target for a in tried if a.target))
-        text = f"{len(tried)} attempts{f', to {targets}' if targets else ''}; the last: {step.said(last.finding)}"
+        which = f", to {targets}" if targets else ""
+        text = f"{len(tried)} attempts{which}; the last failed with {step.said(last.finding)}"
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.AttemptsUsedUp, text))
         step.unmark(vm)
         return

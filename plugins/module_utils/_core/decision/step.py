@@ -233,7 +233,7 @@ class Step:
         last = entry.finding
         if self.refused_long(entry) and last is not None:
             return last
-        text = f"The last: {self.said(last)}" if last is not None else ""
+        text = f"The last was {self.said(last)}" if last is not None else ""
         return Finding(Reason.DeadlineExceeded, text)
 
     def said(self, finding: Finding | None) -> str:

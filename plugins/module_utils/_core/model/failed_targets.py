@@ -75,6 +75,8 @@ def warnings(record: NodeRecord) -> list[str]:
         names, last = list(dict.fromkeys(name for name, _attempt in failed)), failed[-1][1]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         then = f"It is left alone for {A_WHILE:.0f} s" if len(names) >= SEVERAL else "Other hosts are preferred to it"
-        text = f"{host} failed as a target of {', '.join(names[:3])}{more}: {last.reason}: {last.message.rstrip('.')}."
+        text = (
+            f"{host} failed as a target of {', '.join(names[:3])}{more} with {last.reason}: {last.message.rstrip('.')}."
+        )
         texts.append(f"{text} {then} in this drain while another can take the VM. See what is wrong with it.")
     return texts

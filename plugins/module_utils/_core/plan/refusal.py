@@ -88,7 +88,7 @@ def _elsewhere(platform: Platform, trials: Sequence[Trial], told: Trial, reason:
         names = sorted({vm.name for vm, _finding in those if vm.uuid})
         who = f"{_names(names)} cannot leave {host}" if names else host
         text = those[0][1].text(platform).rstrip(".")
-        lines.append(f"{who}: {why.value}: {text}. {TABLE[why].words(platform).remedy}")
+        lines.append(f"{who} ({why.value}). {text}. {TABLE[why].words(platform).remedy}")
     left = len(found) - len(lines)
     return (*lines, *([f"{left} more of the kind"] if left else []))
 
@@ -229,7 +229,7 @@ def _because(fleet: Fleet, step: int, host: str, vm: VM, finding: Finding, other
         vm.uuid in budget.vms and not budget.stops_only for budget in fleet.request.budgets
     ):
         remedy = "Move one of them to another host first, or raise at_once of the budget."
-    sentence = f"step {step} does not fit: {who}{_also(others)}: {finding.reason.value}: {text.rstrip('.')}. {remedy}"
+    sentence = f"step {step} does not fit: {who}{_also(others)} ({finding.reason.value}). {text.rstrip('.')}. {remedy}"
     sentence = sentence.rstrip(".")
     return Refusal(
         step, host, vm.uuid, vm.name, vm.memory_mib, None, sentence, finding.reason.value, text, vm.cpu_milli

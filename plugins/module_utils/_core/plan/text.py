@@ -127,7 +127,7 @@ def _row(move: Mapping[str, Any]) -> tuple[str, ...]:
         _gib(move["memory_mib"]),
         "-" if move["start"] is None else _time(move["start"]),
         "-" if move["duration"] is None else _time(move["duration"]),
-        "-" if pause is None else (f"{pause:.0f} ms" if pause < 2000 else _time(pause / 1000)),
+        "-" if pause is None else (f"{pause / 1000:.2g} s" if pause < 2000 else _time(pause / 1000)),
         move["why"][:WHY_WIDTH],
     )
 

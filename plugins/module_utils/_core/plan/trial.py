@@ -301,7 +301,7 @@ def _began_together(fleet: Fleet, budget: Budget, host: str) -> bool:
 
 def _at_once(budget: Budget, here: Sequence[VM]) -> Finding:
     names = ", ".join(sorted(vm.name for vm in here))
-    text = f"the budget {budget.name} lets {budget.at_once} of its VMs go in one step, and {names} are all on it"
+    text = f"The budget {budget.name} lets {budget.at_once} of its VMs go in one step, and {names} are all on it"
     return Finding(Reason.DisruptionBudget, f"{text}.")
 
 

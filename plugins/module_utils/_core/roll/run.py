@@ -144,7 +144,8 @@ def note(
     """The host has come to this stage. `tally`: what its drain did; empty: it is not known. `moved`: VMs, and where
     to. Raises RollTakenOver, RollRefused."""
     new = stages.come_to(store, host, run, stage, clock, boot_id, message, tally, moved)
-    said = words.result(new) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
+    failed = host if stage is Stage.FAILED else ""
+    said = words.result(new, failed) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
     return _answer(Verdict(Answer.GO, new, said), new, event=figures.of_host(new, host))
 
 

@@ -48,9 +48,9 @@ def lines(roll: Roll) -> list[str]:
 
 
 def _counted(entries: Sequence[HostEntry]) -> list[str]:
-    """Where that can be: which VMs they were is not in the record."""
+    """How it is counted: which VMs they were is not in the record."""
     movers = [e for e in entries if e.tally.get("moved") or e.tally.get("cold_moved")]
-    return ["A VM that was moved from two of these hosts counts on both."] if len(movers) > 1 else []
+    return ["Each host counts the VMs that left it; one that left two hosts counts twice."] if len(movers) > 1 else []
 
 
 def shown(stage: str, state: str) -> str:
@@ -79,11 +79,16 @@ def _numbers(entries: Sequence[HostEntry]) -> tuple[str, ...]:
     return (*numbers, outage(found.get("outage_ms")))
 
 
+def pause(ms: int) -> str:
+    """For people: 133 ms, 48 s. What is known to the second only is told in seconds."""
+    return f"{ms} ms" if ms < 10_000 and (ms % 1000 or not ms) else long(ms / 1000)
+
+
 def outage(ms: int | None) -> str:
-    """For people: 133 ms, 48 s, "-" where it is not known. What is known to the second only is told in seconds."""
+    """The same in one unit, where several stand below each other."""
     if ms is None:
         return "-"
-    return f"{ms} ms" if ms < 10_000 and (ms % 1000 or not ms) else long(ms / 1000)
+    return f"{ms / 1000:.3g} s" if ms < 10_000 else long(ms / 1000)
 
 
 def _end(entry: HostEntry) -> str:

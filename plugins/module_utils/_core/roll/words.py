@@ -148,13 +148,24 @@ def is_done(host: str) -> str:
     return f"{host} is done"
 
 
-def has_failed(entry: HostEntry) -> str:
-    where = f" ({entry.failed_in.value})" if entry.failed_in else ""
-    return f"{entry.name} has failed{where}: {entry.message}"
+def has_failed(*entries: HostEntry) -> str:
+    """`entries`: one, or some that failed in the same stage with the same words."""
+    where = f" ({entries[0].failed_in.value})" if entries[0].failed_in else ""
+    verb = "has" if len(entries) == 1 else "have"
+    return f"{_names(entry.name for entry in entries)} {verb} failed{where}. {entries[0].message}"
+
+
+def _failures(roll: Roll, told: str) -> list[str]:
+    """Each reason once. `told`: a host of which it was said already."""
+    alike: dict[tuple[Any, str], list[HostEntry]] = {}
+    for entry in roll.hosts.values():
+        if entry.stage is Stage.FAILED and entry.name != told:
+            alike.setdefault((entry.failed_in, entry.message), []).append(entry)
+    return [f"{has_failed(*entries).rstrip('.')}." for entries in alike.values()]
 
 
 def carries_on(entry: HostEntry) -> str:
-    return f"{entry.name} was left in the middle ({entry.stage.value}): it goes on from there"
+    return f"{entry.name} is out already ({entry.stage.value}): it goes on from there"
 
 
 def is_not_proven(entry: HostEntry, stage: Stage) -> str:
@@ -183,7 +194,7 @@ def pauses_nowhere(host: str, hosts: Iterable[str]) -> str:
 
 def was_left() -> str:
     return (
-        "it was left in the middle: in your tasks or a hook it was unreachable, or meta ended it (end_host or the like)"
+        "It was left in the middle: in your tasks or a hook it was unreachable, or meta ended it (end_host or the like)"
     )
 
 
@@ -327,8 +338,9 @@ def belongs_to(roll: Roll, entry: HostEntry) -> str:
     )
 
 
-def result(roll: Roll) -> str:
-    """How the roll ended, what is done, what is out, and what to type."""
+def result(roll: Roll, told: str = "") -> str:
+    """How the roll ended, what is done, what is out, and what to type. `told`: a host of which it is said why it
+    failed."""
     if roll.state is State.ENDED:
         return f"roll {roll.id} is over: {_names(roll.hosts)} done"
     if roll.state is State.PAUSED:
@@ -338,13 +350,12 @@ def result(roll: Roll) -> str:
         )
     if all(entry.stage is Stage.DONE for entry in roll.hosts.values()):
         return _not_back(roll)
-    failed = [f"{has_failed(roll.hosts[name])}." for name in roll.in_stage(Stage.FAILED)]
     return " ".join(
         [
             f"Roll {roll.id} stopped. Done: {_names(roll.in_stage(Stage.DONE))}. Out: "
             f"{_names(roll.out)}."
             f" Not begun: {_names(roll.in_stage(Stage.WAITING))}.",
-            *failed,
+            *_failures(roll, told),
             "Repair the cause and give the same command again: it goes on from here. To give back "
             "what is out"
             " instead, run the playbook abort.",

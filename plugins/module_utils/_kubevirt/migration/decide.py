@@ -226,7 +226,7 @@ def _again(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
             if ended.reason is Reason.AbortRequested:
                 return _done(Phase.BLOCKED, ended, last)
             if asked.attempt >= request.max_attempts:
-                text = f"Attempt {asked.attempt} of {request.max_attempts}: {_as_text(ended)}"
+                text = f"Attempt {asked.attempt} of {request.max_attempts} failed with {_as_text(ended)}"
                 return _done(Phase.BLOCKED, Finding(Reason.AttemptsUsedUp, text), last)
             if view.since_ended < pause_after(asked.attempt, request.backoff):
                 return Step(Do.WAIT, Phase.MIGRATING, ended, last)

@@ -47,11 +47,10 @@ def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
     found += [
         f"{entry.name} {_STAYS_OFF[entry.reason]}: {entry.message}" for entry in off if entry.reason in _STAYS_OFF
     ]
-    again = facts.cordoned_again(dict(node)) if node else 0
-    if again:
-        times = "once" if again == 1 else f"{again} times"
+    if node and facts.cordoned_again(dict(node)):
+        # Without a number: what is told of the second time is the same sentence, and so it is told once.
         found.append(
-            f"{record.node}: someone else uncordoned it {times} during the maintenance; it was "
+            f"{record.node}: someone else uncordoned it during the maintenance; each time it was "
             "cordoned again. To stop the maintenance, restore the node."
         )
     return found

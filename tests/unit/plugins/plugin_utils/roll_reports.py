@@ -76,7 +76,7 @@ def failed_roll() -> dict[str, Any]:
             records.append((begin + since, hosts))
     for stage, since, more in (
         ("draining", 605, {}),
-        ("failed", 700, {"failed_in": "draining", "message": 'in the task "Take the host out of service"'}),
+        ("failed", 700, {"failed_in": "draining", "message": 'In the task "Take the host out of service"'}),
     ):
         hosts = list(records[-1][1])
         hosts[2] = entry("host-c", stage, since, begun=at(605), **more)

@@ -311,7 +311,7 @@ def test_what_failed_for_one_vm_is_not_tried_by_the_next(way: str) -> None:
     tried = [a.target for entry in outcome.record.vms.values() for a in entry.attempts]
     assert sorted(tried) == ["b", "c", "c"]
     (text,) = warnings(outcome.record)
-    assert text.startswith("b failed as a target of vm1: MigrationFailed: ")
+    assert text.startswith("b failed as a target of vm1 with MigrationFailed: ")
 
 
 def test_blocked_when_all_targets_have_failed() -> None:
@@ -322,7 +322,7 @@ def test_blocked_when_all_targets_have_failed() -> None:
     assert ended(outcome) == ("blocked", "AttemptsUsedUp")
     entry = outcome.record.vms["u1"]
     assert [a.target for a in entry.attempts] == ["b", "c", "b", "c"]
-    assert "4 attempts, to b, c; the last: " in entry.message
+    assert "4 attempts, to b, c; the last failed with " in entry.message
 
 
 def test_a_host_that_failed_for_several_is_left_alone_and_named() -> None:

@@ -121,7 +121,7 @@ def test_a_budget_that_one_host_exceeds_is_said() -> None:
     budget = {"name": "w", "vms": ["x", "y"], "at_once": 1}
     hosts, vms = [host("a"), host("b")], [vm("x", "a"), vm("y", "a")]
     assert refused(hosts, vms, budgets=[budget]) == (
-        "x (8 GiB) cannot leave a: DisruptionBudget: the budget w lets 1 of its VMs go in one step, and x, y are all"
+        "x (8 GiB) cannot leave a (DisruptionBudget). The budget w lets 1 of its VMs go in one step, and x, y are all"
         " on it. Move one of them to another host first, or raise at_once of the budget"
     )
     assert plan_roll(request_of(hosts, vms, ["a"], POLICY, budgets=[{**budget, "at_once": 2}])).fits
@@ -146,7 +146,7 @@ def test_two_hosts_go_where_two_can() -> None:
 
 def test_the_vms_of_a_silent_host_of_the_roll_are_no_python_error() -> None:
     sentence = refused([host("a", reachable=False, message="off"), host("b")], [vm("x", "a")])
-    assert sentence.startswith("a: NodeUnreadable")
+    assert sentence.startswith("a (NodeUnreadable)")
 
 
 def test_the_summary_has_stops_and_no_transfers_without_moves() -> None:

@@ -102,10 +102,10 @@ def test_an_abort_is_over_when_what_is_out_is_gone(exist: str | None, state: Sta
 
 def test_a_host_that_failed_before_anything_was_done_with_it_is_not_out() -> None:
     roll = at(new(), a=Stage.DONE)
-    roll = stages.with_stage(roll, "b", Stage.FAILED, NOW, "", "there is no node b")
+    roll = stages.with_stage(roll, "b", Stage.FAILED, NOW, "", "There is no node b")
     assert roll.out == [] and roll.state is State.STOPPED
     said = words.result(roll)
-    assert "Out: none" in said and "b has failed (waiting): there is no node b" in said
+    assert "Out: none" in said and "b has failed (waiting). There is no node b" in said
     assert rules.aborted(rules.abort(roll, "two", "", NOW), FLEET).state is State.ABORTED
     roll.paused = "the window ends"
     assert stages.stopped(roll) is State.STOPPED
@@ -156,7 +156,7 @@ def test_what_is_left_of_a_host(stage: Stage, boot: str, steps: tuple[Step, ...]
     """Work that ended is not done again, and no host is rebooted twice."""
     roll = stages.with_stage(new(), "a", stage, NOW, "old")
     if failed:
-        roll = stages.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
+        roll = stages.with_stage(roll, "a", Stage.FAILED, NOW, "", "No space")
     roll = rules.begin(rules.end(roll), ask("two"), False, FLEET, NOW).roll or roll
     verdict = turn(roll, "a", boot=boot)
     assert (verdict.answer, verdict.steps) == (Answer.GO, steps)
@@ -212,17 +212,17 @@ def test_a_host_that_is_out_already_comes_first_and_needs_no_further_place() -> 
 
 def test_after_a_failure_no_further_host_begins_and_the_others_finish() -> None:
     roll = at(new(max_unavailable="2"), a=Stage.DRAINING, b=Stage.AT_WORK)
-    roll = stages.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
+    roll = stages.with_stage(roll, "a", Stage.FAILED, NOW, "", "No space")
     assert turn(roll, "c").answer is Answer.CLOSED
     assert roll.state is State.RUNNING, "b is still at work"
     roll = at(roll, b=Stage.DONE)
     assert roll.state is State.STOPPED
-    assert "Done: b. Out: a. Not begun: c. a has failed (draining): no space." in (rules.words.result(roll))
+    assert "Done: b. Out: a. Not begun: c. a has failed (draining). No space." in (rules.words.result(roll))
 
 
 def test_more_failures_may_be_allowed() -> None:
     roll = at(new(max_unavailable="2", max_failures=1), a=Stage.DRAINING)
-    roll = stages.with_stage(roll, "a", Stage.FAILED, NOW, "", "no space")
+    roll = stages.with_stage(roll, "a", Stage.FAILED, NOW, "", "No space")
     assert turn(roll, "b").answer is Answer.GO
 
 

@@ -263,7 +263,7 @@ def test_the_table_says_what_the_roll_did(store: Store, time: Time) -> None:
     ]
     both = store.roll
     both.hosts["b"].tally = {"vms": 1, "moved": 1}
-    assert table.lines(both)[-1] == "A VM that was moved from two of these hosts counts on both."
+    assert table.lines(both)[-1] == "Each host counts the VMs that left it; one that left two hosts counts twice."
 
 
 def test_renewing_leaves_a_record_alone_that_others_write(store: Store, time: Time) -> None:
@@ -366,10 +366,10 @@ def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -
     assert run.read(store, now)["message"].splitlines() == ["there is no roll", "in service: a, b, c"]
     begin(store, time, "roll")
     admit(store, time, "a", "roll")
-    run.note(store, "a", "roll", Stage.FAILED, time.clock(), "", "no space")
+    run.note(store, "a", "roll", Stage.FAILED, time.clock(), "", "No space")
     lines = run.read(store, now)["message"].splitlines()
     assert lines[0].startswith("roll ro: stopped, begun 2026-01-01T00:00:00Z")
-    assert lines[1] == "a  failed   since 2026-01-01T00:00:00Z (0 s)  has failed (draining): no space"
+    assert lines[1] == "a  failed   since 2026-01-01T00:00:00Z (0 s)  has failed (draining). No space"
     assert lines[2].split() == ["b", "waiting", "-", "not", "begun"]
     assert "same command again" in lines[-1]
 
