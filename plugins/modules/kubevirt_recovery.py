@@ -14,10 +14,12 @@ description:
     when it was found dead, and changes nothing else.
   - With a proof it cordons the node and gives it the taint V(node.kubernetes.io/out-of-service) in one write. That is
     refused by the API if the kubelet has reported in between. Kubernetes then deletes its pods, and KubeVirt starts
-    the VMs again that their run strategy lets it start. Migrations from and to the node are ended.
+    the VMs again that their run strategy lets it start. It ends migrations from and to the node, too.
   - VMs are watched for ten minutes. A VM that nothing starts again is named.
   - If the node is back and Ready, and its boot id is another one, taint, cordon and record are removed. With the boot
     id of before it was never off, and the taint stays.
+  - One run has the Lease of the node, as for a drain. Another recovery, or a drain, of the node meanwhile is refused,
+    and so is this one while a roll that has the node runs.
   - A node that an operator recovers already (FenceAgentsRemediation, SelfNodeRemediation) is left alone.
   - The playbook C(recover) calls it; see docs/dead-host.md.
 author:
@@ -56,6 +58,10 @@ options:
       - Seconds after which the module returns V(Recovering) if it is not done. The action plugin calls it again.
     type: int
     default: 15
+  lock_namespace:
+    description: Namespace of the Lease of the node, the same as for M(virtops.maintenance.kubevirt_drain).
+    type: str
+    default: default
   playbook:
     description: The process of ansible-playbook. Set by the action plugin.
     type: str
@@ -152,6 +158,7 @@ def main() -> None:
             "said": {"type": "dict", "default": {}},
             "waited": {"type": "float", "default": 0.0},
             "slice": {"type": "int", "default": 15},
+            "lock_namespace": {"type": "str", "default": "default"},
             **AUTH_SPEC,
             **options.RUN_SPEC,
             **lives.SPEC,
@@ -174,6 +181,8 @@ def main() -> None:
             said=params["said"],
             waited=params["waited"],
             ask=lambda: lives.check(params["playbook"]),
+            processes=lives.noted(params["playbook"]),
+            lock_namespace=params["lock_namespace"],
         )
         result = recover(request, acts=not module.check_mode)
     except FAILURES as exc:

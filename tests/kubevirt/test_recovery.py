@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,14 +16,23 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import Kind, Proof
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import LockHeld
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.names import ROLL
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import Lock
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import pack
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease, system_clock
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.recovery import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.recovery.service import Request, recover
 from kubesim import nodelife
 from kubesim.cluster import Kubesim
-from kubesim.kinds import NODES, VMIMS, VMIS
+from kubesim.kinds import BY_PLURAL, NODES, VMIMS, VMIS
 from kubesim.words import annotations, condition, final
 
 FENCED = Proof(Kind.AGENT, "2026-11-27T14:03:00Z", "fence_lab on ctl", "fence_lab, which read it back as off")
+LEASES = BY_PLURAL["leases"]
 TAINT, RECORD = nodelife.OUT_OF_SERVICE, "virtops.maintenance/recovery"
 
 
@@ -32,16 +42,19 @@ class Rescue:
     def __init__(self, sim: Kubesim, auth: dict[str, Any]) -> None:
         self._sim, self._auth, self.number = sim, auth, 0
 
-    def run(self, proof: Proof | None = None, acts: bool = True, **more: Any) -> dict[str, Any]:
+    def run(
+        self, proof: Proof | None = None, acts: bool = True, run_id: str = "", **more: Any
+    ) -> dict[str, Any]:
         self.number += 1
-        request = Request(self._auth, "n1", "n1", f"run-{self.number}", "me", "why", 2.0, proof, **more)
+        run_id = run_id or f"run-{self.number}"
+        request = Request(self._auth, "n1", "n1", run_id, "me", "why", 2.0, proof, **more)
         found = recover(request, acts)
         while found["phase"] == "Recovering":
             found = recover(request, acts)
         return found
 
-    def slice(self, proof: Proof | None = None, **more: Any) -> dict[str, Any]:
-        return recover(Request(self._auth, "n1", "n1", "run-1", "me", "why", 0.2, proof, **more), True)
+    def slice(self, proof: Proof | None = None, run_id: str = "run-s", **more: Any) -> dict[str, Any]:
+        return recover(Request(self._auth, "n1", "n1", run_id, "me", "why", 0.2, proof, **more), True)
 
 
 @pytest.fixture
@@ -93,10 +106,12 @@ def test_a_node_that_died_is_recovered_once_it_is_proven_to_be_off_and_returns(s
     sim.add_vm("rerun", "n1", run_strategy="RerunOnFailure")
     sim.add_vm("manual", "n1", run_strategy="Manual")
     sim.add_vm("moving", "n1", migrate_seconds="3000")
-    sim.add_vm("other", "n2")
-    meta = {"generateName": "by-hand-", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "moving"}}
-    sim.add("virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": "moving"}})
-    sim.until(lambda: [m for m in sim.world.store.all(VMIMS) if m.get("status", {}).get("phase") == "Running"])
+    sim.add_vm("other", "n2", migrate_seconds="3000")
+    other = sim.find(VMIS, "other")["metadata"]["uid"]
+    for name, more in (("moving", {}), ("other", {"addedNodeSelector": {"kubernetes.io/hostname": "n1"}})):
+        meta = {"generateName": "by-hand-", "namespace": "default", "labels": {"kubevirt.io/vmi-name": name}}
+        sim.add("virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": name, **more}})
+    sim.until(lambda: all(m.get("status", {}).get("phase") == "Running" for m in sim.world.store.all(VMIMS)))
     assert rescue.run(FENCED)["phase"] == "Alive"  # a proof of a node that lives is none
     assert untouched(sim, "always", "rerun", "manual", "moving")
 
@@ -112,7 +127,9 @@ def test_a_node_that_died_is_recovered_once_it_is_proven_to_be_off_and_returns(s
     assert found["phase"] == "Blocked" and found["proof"]["by"] == FENCED.by, found
     assert {name for name, (verdict, _why) in told.items() if verdict == "runs"} == {"always", "rerun", "moving"}
     assert told["manual"][0] == "stays" and "virtctl start manual -n default" in told["manual"][1]
-    assert {sim.node_of(name) for name in ("always", "rerun", "moving", "other")} <= {"n2", "n3"}
+    assert {sim.node_of(name) for name in ("always", "rerun", "moving")} <= {"n2", "n3"}
+    assert (sim.node_of("other"), sim.find(VMIS, "other")["metadata"]["uid"]) == ("n2", other)
+    sim.until(lambda: all(final(one) for one in sim.world.store.all(VMIMS)))  # from and to the node
     assert sim.leftovers() == [] and TAINT in taints(sim)
     assert sim.find(NODES, "n1")["spec"]["unschedulable"]
     assert rescue.run()["phase"] == "Blocked"  # it is carried on without another proof
@@ -180,12 +197,10 @@ def test_a_node_that_reports_between_the_last_look_and_the_taint_gets_none(sim, 
     assert found["phase"] == "Alive" and untouched(sim, "vm"), found
 
 
-@pytest.mark.parametrize("at", range(1, 4))
+@pytest.mark.parametrize("at", range(1, 3))
 def test_killed_at_any_write_the_same_command_carries_it_on(sim, rescue, monkeypatch, at) -> None:
-    sim.add_vm("vm", "n1", migrate_seconds="3000")
-    meta = {"generateName": "by-hand-", "namespace": "default", "labels": {"kubevirt.io/vmi-name": "vm"}}
-    sim.add("virtualmachineinstancemigrations", {"metadata": meta, "spec": {"vmiName": "vm"}})
-    sim.until(lambda: [m for m in sim.world.store.all(VMIMS) if m.get("status", {}).get("phase") == "Running"])
+    """The Lease, and what makes the node out of service."""
+    sim.add_vm("vm", "n1")
     die(sim)
     rescue.run()
     left = [at]
@@ -219,7 +234,46 @@ def test_each_run_watches_for_ten_minutes_whatever_the_heartbeats_say(sim, rescu
     sim.edit(NODES, "n2", lambda o: o["metadata"]["annotations"].update({"kubevirt.io/heartbeat": late}))
     assert rescue.slice()["phase"] == "Recovering"
     sim.edit(NODES, "n2", lambda o: o["spec"].pop("unschedulable"))
-    assert rescue.run()["phase"] == "Recovered" and sim.node_of("vm") == "n2"
+    assert rescue.run(run_id="run-s")["phase"] == "Recovered" and sim.node_of("vm") == "n2"
+
+
+def test_of_two_that_recover_a_node_one_has_its_lease_until_it_is_over(sim, rescue, operator, monkeypatch) -> None:
+    monkeypatch.setattr(service, "_SPARE", -1e3)
+    sim.add_vm("vm", "n1")
+    for name in ("n2", "n3"):
+        sim.edit(NODES, name, lambda o: o["spec"].update({"unschedulable": True}))
+    die(sim)
+    drain = Lock(Client(operator.auth), "default", "n1", "run-d 1", 35)
+    drain.take(0.0, dict)
+    with pytest.raises(LockHeld, match="run-d 1 works on the node at this moment"):
+        rescue.slice(FENCED)
+    assert untouched(sim, "vm")
+    drain.release()
+
+    assert rescue.slice(FENCED)["phase"] == "Recovering"
+    with pytest.raises(LockHeld, match="run-s recover works on the node at this moment"):
+        rescue.slice(FENCED, "run-t")
+    assert rescue.slice(waited=601.0)["phase"] == "Blocked"
+    sim.edit(NODES, "n2", lambda o: o["spec"].pop("unschedulable"))
+    assert rescue.run()["phase"] == "Recovered"
+    assert not [one for one in sim.all(LEASES) if one["metadata"]["name"].endswith("n1")]
+
+
+def test_a_node_that_a_roll_has_is_left_to_it(sim, rescue, operator, monkeypatch) -> None:
+    sim.add_vm("vm", "n1")
+    die(sim)
+    made = Roll("r", "us", "", "", "2026-03-01T10:00:00Z", {"n1": HostEntry("n1", Stage.DRAINING)})
+    assert RollLease(Client(operator.auth), "default").write(made, None)
+
+    def lives(_seconds: float) -> None:
+        made.beat += 1
+        new = {ROLL: pack(made.to_json())}
+        sim.edit(LEASES, "virtops-roll", lambda o: o["metadata"]["annotations"].update(new), "default")
+
+    monkeypatch.setattr(service, "system_clock", lambda: replace(system_clock(), sleep=lives))
+    with pytest.raises(RollRefused, match="n1 belongs to roll r"):
+        rescue.slice(FENCED)
+    assert untouched(sim, "vm")
 
 
 def test_a_node_that_an_operator_recovers_is_left_to_it(sim, rescue, monkeypatch) -> None:

@@ -26,6 +26,7 @@ SCHEMA = 1
 HEARTBEAT_DUE = 90.0
 # Seconds for which one run watches VMs: pods are collected within 20 s of the taint, and a guest boots.
 TIMEOUT = 600.0
+RECOVERING = "Recovering"  # the phase of a run that goes on
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,16 @@ class Guest:
     name: str
     uid: str
     stays: str = ""
+
+
+def why_it_stays(namespace: str, name: str, bare: bool, restarts: bool, strategy: str) -> str:
+    """Why nothing starts a VM again once its instance has failed; empty: KubeVirt does. `bare`: nobody made the
+    instance; `restarts`: who made it makes another one."""
+    if bare:
+        return "It has no VirtualMachine, so its definition goes with its instance. Create it again."
+    if restarts:
+        return ""
+    return f"Its run strategy is {strategy}: nothing starts it again. Start it: virtctl start {name} -n {namespace}"
 
 
 @dataclass
@@ -152,8 +163,13 @@ def phase_of(rows: Sequence[GuestRow], acts: bool) -> str:
     """How far it is. What only looks waits for nothing."""
     verdicts = {row.verdict for row in rows}
     if acts and Verdict.WAITS in verdicts:
-        return "Recovering"
+        return RECOVERING
     return "Blocked" if Verdict.STAYS in verdicts else "Recovered"
+
+
+def may_write(judged: Judgement, known: NodeRecovery | None) -> bool:
+    """May this run have to write to the Node?"""
+    return judged.may_be_fenced or known is not None
 
 
 def carried_on(known: NodeRecovery | None, seen: NodeSeen, tainted: bool) -> bool:

@@ -96,6 +96,11 @@ class Lock:
         self.release_kept(lease)
         return False
 
+    def go_on(self) -> bool:
+        """With what an earlier slice of the same name has left to us, whoever waits for it. Raises KubeError."""
+        lease = self.read()
+        return lease is not None and lease["spec"].get("holderIdentity") == self._holder and self._update(lease, True)
+
     def release_kept(self, lease: dict[str, Any]) -> None:
         """What an earlier slice of this run has left to us, if nobody else has it by now."""
         self._release(lease["spec"]["holderIdentity"])

@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from ..._core.recovery.nodes import Guest, GuestNow, NodeRecovery, NodeSeen
+from ..._core.recovery.nodes import Guest, GuestNow, NodeRecovery, NodeSeen, why_it_stays
 from ..api.client import Client
 from ..api.errors import KubeError, NodeUnknown
 from ..objects import facts, names, nodes
@@ -115,18 +114,12 @@ class DeadNode:
         return [Guest(*facts.key(vmi), vmi["metadata"]["uid"], self._stays(vmi)) for vmi in here]
 
     def _stays(self, vmi: Obj) -> str:
-        """Why nothing starts it again once its instance has failed."""
         namespace, name = facts.key(vmi)
-        maker = facts.maker(vmi)
-        if maker:
-            return ""
-        if facts.owner(vmi) is None:
-            return "It has no VirtualMachine, so its definition goes with its instance. Create it again."
-        vm = self._client.find(names.kubevirt(namespace, "virtualmachines", name))
-        if vm is None or facts.restarts(vm, "Failed"):
-            return ""
-        strategy = facts.run_strategy(vm.get("spec") or {})
-        return f"Its run strategy is {strategy}: nothing starts it again. Start it: virtctl start {name} -n {namespace}"
+        owned, made = facts.owner(vmi) is not None, bool(facts.maker(vmi))
+        vm = self._client.find(names.kubevirt(namespace, "virtualmachines", name)) if owned and not made else None
+        restarts = vm is None or facts.restarts(vm, "Failed")
+        strategy = facts.run_strategy(vm.get("spec") or {}) if vm else ""
+        return why_it_stays(namespace, name, not owned and not made, restarts, strategy)
 
     def guests_now(self, vms: list[Guest]) -> list[GuestNow]:
         """What has become of these."""
@@ -145,25 +138,3 @@ class DeadNode:
         if machine is None and vmi is None:
             return GuestNow(vm, gone=not vm.stays)
         return GuestNow(vm, waits=facts.not_started(vmi, machine).message)
-
-    def end_migrations(self, delete: Callable[[Client, Obj], None]) -> int:
-        """From and to the node: they end by themselves never, and each holds a slot. How many."""
-        every, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstancemigrations")
-        on_node = {(vm.namespace, vm.name) for vm in self.guests()}
-        stuck = [
-            one
-            for one in every
-            if not facts.final(one) and not facts.deleted(one) and (facts.of_vm(one) in on_node or self._goes_here(one))
-        ]
-        for one in stuck:
-            delete(self._client, one)
-        return len(stuck)
-
-    def _goes_here(self, migration: Obj) -> bool:
-        vmi = self._client.find(names.kubevirt(*_instance(migration)))
-        return vmi is not None and facts.state_of(vmi, migration).get("targetNode") == self.name
-
-
-def _instance(migration: Obj) -> tuple[str, str, str]:
-    namespace, name = facts.of_vm(migration)
-    return namespace, "virtualmachineinstances", name

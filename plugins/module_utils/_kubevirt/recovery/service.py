@@ -13,6 +13,7 @@ from typing import Any
 
 from ..._core.recovery.looks import Judgement, Looks
 from ..._core.recovery.nodes import (
+    RECOVERING,
     TIMEOUT,
     GuestNow,
     GuestRow,
@@ -23,18 +24,23 @@ from ..._core.recovery.nodes import (
     carried_on,
     judge_node,
     may_serve,
+    may_write,
     phase_of,
     read,
 )
 from ..._core.recovery.proof import Proof, given
+from ..._core.roll.owner import check_host
 from ..api.client import Client
 from ..api.errors import KubeError
 from ..objects import names
-from ..requests.migration_api import delete_migration
+from ..objects.facts import annotations
+from ..records.lease import PROCESSES, Lock
+from ..records.roll import RollLease, system_clock
 from .node import DeadNode
 
 _PAUSE = 1.0
 _WOULD = "KubeVirt would start it on another node."
+_SPARE = 5.0  # seconds beyond those after which a Lease that is not renewed is a dead run's
 _SEEN_WITHIN = 180.0  # seconds for the next heartbeat of the other nodes, by which time is told
 
 
@@ -55,33 +61,70 @@ class Request:
     said: Mapping[str, Any] = field(default_factory=dict)
     waited: float = 0.0  # seconds, since the first slice
     ask: Callable[[], None] = field(default=lambda: None)
+    processes: str = ""  # for the Lease, see _playbook/lives
+    lock_namespace: str = "default"
 
 
 def recover(request: Request, acts: bool) -> dict[str, Any]:
-    """Raises KubeError, NodeUnknown, RecordError, PolicyError."""
+    """Raises KubeError, NodeUnknown, RecordError, PolicyError, LockHeld, Superseded, RollRefused, RollTakenOver."""
     client = Client(request.auth)
     client.before_write = request.ask
-    until = time.monotonic() + request.seconds
     try:
-        while True:
-            try:
-                return _recover(request, DeadNode(client, request.node), acts, until)
-            except KubeError as exc:
-                if exc.code != 409 or time.monotonic() > until:
-                    raise
-                time.sleep(_PAUSE)  # somebody else wrote the Node: it is looked at anew
+        node = DeadNode(client, request.node)
+        seen = node.read()
+        if not acts or not may_write(judge_node(seen), read(node.notes, names.RECOVERY)):
+            return _slice(request, node, seen, acts)
+        roll = RollLease(client, request.lock_namespace)
+        check_host(roll, request.node, "", system_clock(), request.waited > 0, drains=False)
+        return _leased(request, client, node)
     finally:
         client.close()
 
 
-def _recover(request: Request, node: DeadNode, acts: bool, until: float) -> dict[str, Any]:
-    seen = node.read()
+def _leased(request: Request, client: Client, node: DeadNode) -> dict[str, Any]:
+    """While nobody else of ours works on the node: one run has its Lease from its first slice to its last."""
+    holder, seconds = f"{request.run_id} recover", int(request.seconds) + 20
+    lock = Lock(client, request.lock_namespace, request.node, holder, seconds)
+    lock.annotate = lambda notes: {**notes, PROCESSES: request.processes}
+    seen = node.read() if lock.go_on() else lock.take(seconds + _SPARE, node.read)
+
+    def before_write() -> None:
+        lock.keep()
+        request.ask()
+
+    client.before_write = before_write
+    goes_on = False
+    try:
+        found = _slice(request, node, seen, True)
+        goes_on = found["phase"] == RECOVERING
+        return found
+    finally:
+        client.before_write = lambda: None  # whatever ended it: who comes next need not wait for it
+        if not goes_on and names.RUNS in annotations(lock.held):  # a drain's, with what it keeps there
+            lock.release()
+        elif not goes_on:
+            lock.remove()
+
+
+def _slice(request: Request, node: DeadNode, seen: NodeSeen, acts: bool) -> dict[str, Any]:
+    until = time.monotonic() + request.seconds
+    while True:
+        try:
+            return _recover(request, node, seen, acts, until)
+        except KubeError as exc:
+            if exc.code != 409 or time.monotonic() > until:
+                raise
+            time.sleep(_PAUSE)  # somebody else wrote the Node: it is looked at anew
+            seen = node.read()
+
+
+def _recover(request: Request, node: DeadNode, seen: NodeSeen, acts: bool, until: float) -> dict[str, Any]:
     judged, known = judge_node(seen), read(node.notes, names.RECOVERY)
     if judged.lives:
         return _back(request, node, seen, judged, known, acts)
     if judged.looks is Looks.NOT_KNOWN and acts and request.waited < _SEEN_WITHIN:
         time.sleep(max(0.0, min(until - time.monotonic(), 5.0)))
-        return _result(request, "Recovering", judged, known)
+        return _result(request, RECOVERING, judged, known)
     if not judged.may_be_fenced:
         return _result(request, "Unproven", judged, known)
     if not carried_on(known, seen, node.tainted):
@@ -99,8 +142,6 @@ def _recover(request: Request, node: DeadNode, acts: bool, until: float) -> dict
         if not acts:
             return _rows(request, "Recovered", judged, known, [GuestNow(vm, waits=_WOULD) for vm in known.vms], False)
         node.take_out(known)
-    if acts:
-        node.end_migrations(delete_migration)
     return _watch(request, node, judged, known or NodeRecovery(), acts, until)
 
 
@@ -133,7 +174,7 @@ def _watch(
         over = request.waited + request.seconds - (until - time.monotonic()) > TIMEOUT
         now = node.guests_now(known.vms)
         phase = phase_of(become(request.node, now, over), acts)
-        if phase != "Recovering" or time.monotonic() > until:
+        if phase != RECOVERING or time.monotonic() > until:
             return _rows(request, phase, judged, known, now, over)
         time.sleep(_PAUSE)
 
@@ -187,6 +228,6 @@ def _result(request: Request, phase: str, judged: Judgement, known: NodeRecovery
         "found_dead": known.found_dead if known else "",
         "proof": proof,
         "vms": [],
-        "changed": bool(proof) and phase in ("Recovered", "Recovering", "Blocked", "Returned"),
+        "changed": bool(proof) and phase in ("Recovered", RECOVERING, "Blocked", "Returned"),
         "run_id": request.run_id,
     }

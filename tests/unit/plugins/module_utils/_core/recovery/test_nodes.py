@@ -11,6 +11,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery
     GuestNow,
     become,
     phase_of,
+    why_it_stays,
 )
 
 VM = Guest("default", "vm", "uid")
@@ -19,3 +20,9 @@ VM = Guest("default", "vm", "uid")
 def test_what_only_looks_waits_for_nothing() -> None:
     rows = become("n1", [GuestNow(VM, waits="It is Scheduling.")], False)
     assert (phase_of(rows, acts=True), phase_of(rows, acts=False)) == ("Recovering", "Recovered")
+
+
+def test_what_nothing_starts_again_is_named_with_what_to_do() -> None:
+    assert why_it_stays("space", "vm", bare=False, restarts=True, strategy="Always") == ""
+    assert "virtctl start vm -n space" in why_it_stays("space", "vm", bare=False, restarts=False, strategy="Manual")
+    assert "Create it again" in why_it_stays("space", "vm", bare=True, restarts=True, strategy="")
