@@ -42,9 +42,7 @@ class Rescue:
     def __init__(self, sim: Kubesim, auth: dict[str, Any]) -> None:
         self._sim, self._auth, self.number = sim, auth, 0
 
-    def run(
-        self, proof: Proof | None = None, acts: bool = True, run_id: str = "", **more: Any
-    ) -> dict[str, Any]:
+    def run(self, proof: Proof | None = None, acts: bool = True, run_id: str = "", **more: Any) -> dict[str, Any]:
         self.number += 1
         run_id = run_id or f"run-{self.number}"
         request = Request(self._auth, "n1", "n1", run_id, "me", "why", 2.0, proof, **more)
