@@ -10,7 +10,7 @@ from typing import Any
 
 from . import templates, words
 from .cluster import Kubesim
-from .kinds import CONFIG_MAPS, DAEMON_SETS, NODES, VMIS
+from .kinds import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, VMIS
 
 DISKS = {"not_migratable_reason": "DisksNotLiveMigratable", "not_migratable_message": "PVC x is not shared"}
 
@@ -23,6 +23,11 @@ def evictions(sim: Kubesim) -> list[str]:
     """Names of the VMs whose pods were asked to go."""
     found = [c.path.split("/")[-2] for c in sim.requests("POST", "/eviction")]
     return sorted(pod.removeprefix("virt-launcher-").rsplit("-", 1)[0] for pod in found)
+
+
+def launcher(sim: Kubesim, name: str = "vm") -> dict[str, Any]:
+    """The pod in which the VM runs: a given cluster has pods of others beside it."""
+    return next(p for p in sim.all(PODS) if words.labels(p).get("vm.kubevirt.io/name") == name)
 
 
 def pod_row(result: dict[str, Any], name: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
 from kubesim import templates
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS
-from kubesim.reading import add_budget, evictions, row
+from kubesim.reading import add_budget, evictions, launcher, row
 
 pytestmark = pytest.mark.full
 
@@ -114,10 +114,10 @@ def test_429_target_pod_is_waited_for_and_moved_on(sim, operator) -> None:
 
 def test_429_hotplug_pod_goes_with_its_launcher(sim, operator) -> None:
     sim.add_vm("vm", "n1")
-    launcher = sim.all(PODS)[0]
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": launcher["metadata"]["name"], "controller": True}
+    pod = launcher(sim)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "controller": True}
     meta = {"name": "hp-volume-x", "namespace": "default", "labels": {"kubevirt.io": "hotplug-disk"}}
-    meta["ownerReferences"] = [{**owner, "uid": launcher["metadata"]["uid"]}]
+    meta["ownerReferences"] = [{**owner, "uid": pod["metadata"]["uid"]}]
     spec = {"nodeName": "n1", "containers": [templates.container()]}
     sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
     sim.until(lambda: sim.world.store.find(PODS, "default", "hp-volume-x")["status"]["phase"] == "Running")

@@ -19,7 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.obje
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode, service
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS, VMS
-from kubesim.reading import DISKS, add_budget, clean, evictions, row
+from kubesim.reading import DISKS, add_budget, clean, evictions, launcher, row
 
 
 def test_each_vm_is_evicted_once_and_runs_elsewhere(sim, operator) -> None:
@@ -267,7 +267,7 @@ def test_for_a_vm_that_has_gone_kubevirt_is_not_woken(sim, operator) -> None:
 
 def test_the_certificate_waits_for_the_source_pods(sim, operator) -> None:
     sim.add_vm("vm", "n1")
-    pod = next(p for p in sim.all(PODS))["metadata"]["name"]
+    pod = launcher(sim)["metadata"]["name"]
     found = operator.drain()
     assert found["phase"] == "Drained"
     ended = sim.find(PODS, pod)

@@ -16,7 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pref
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode
 from kubesim import templates
 from kubesim.kinds import NODES, PDBS, PODS
-from kubesim.reading import add_budget, add_pod, clean, evictions, pod_row
+from kubesim.reading import add_budget, add_pod, clean, evictions, launcher, pod_row
 
 
 def left(sim: Any) -> list[str]:
@@ -159,10 +159,10 @@ def test_what_the_vms_need_goes_last_and_only_with_a_replica_elsewhere(sim, oper
 def test_an_attachment_pod_goes_with_its_vm(sim, operator) -> None:
     """Evicted by itself, it would take a disk from a guest that runs."""
     sim.add_vm("vm", "n1", migrate_seconds="10")
-    launcher = next(p for p in sim.all(PODS))
+    pod = launcher(sim)
     add_pod(sim, "hp-volume-x", "n1", owner="", labels={"kubevirt.io": "hotplug-disk"})
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": launcher["metadata"]["name"], "controller": True}
-    owner["uid"] = launcher["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "controller": True}
+    owner["uid"] = pod["metadata"]["uid"]
     sim.edit(PODS, "hp-volume-x", lambda o: o["metadata"].update(ownerReferences=[owner]), "default")
     found = operator.drain()
     assert found["phase"] == "Drained" and left(sim) == []

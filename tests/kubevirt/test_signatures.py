@@ -21,8 +21,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requ
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.platform import KubeVirtPlatform
 from kubesim import admission
 from kubesim.answers import ApiError
-from kubesim.kinds import EVENTS, PODS, VMIMS, VMIS
-from kubesim.reading import clean, evictions, row
+from kubesim.kinds import EVENTS, VMIMS, VMIS
+from kubesim.reading import clean, evictions, launcher, row
 
 REQUEST = "virtops.maintenance/request"
 
@@ -66,7 +66,7 @@ def test_an_abort_takes_the_signature_back_and_says_so(sim, operator) -> None:
 
 
 def evicted_by_the_descheduler(sim) -> None:
-    pod = next(p for p in sim.all(PODS))["metadata"]["name"]
+    pod = launcher(sim)["metadata"]["name"]
     meta = {"name": pod, "annotations": {"requested-by": admission.DESCHEDULER}}
 
     def evict() -> None:

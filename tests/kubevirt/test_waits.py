@@ -21,7 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.wait
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim import templates
 from kubesim.kinds import EVENTS, NAMESPACES, NODES, PODS, QUOTAS, VMIMS, VMIS
-from kubesim.reading import add_budget, clean, evictions, free_slots, row, take_slots
+from kubesim.reading import add_budget, clean, evictions, free_slots, launcher, row, take_slots
 
 pytestmark = pytest.mark.full
 OUTBOUND = "parallelOutboundMigrationsPerNode"
@@ -131,7 +131,7 @@ def test_a_pod_may_tolerate_more_than_its_vm_says(sim, operator) -> None:
     sim.add_vm("vm", "n1")
     dedicated(sim, "n2", "n3")
     assert not exists(operator)
-    (pod,) = sim.all(PODS)
+    pod = launcher(sim)
     added = [{"key": "dedicated", "operator": "Exists"}]
     name = pod["metadata"]["name"]
     sim.edit(PODS, name, lambda o: o["spec"].update(tolerations=added), "default")

@@ -149,5 +149,5 @@ def seconds_left(roll: Roll, now: str) -> float | None:
         if entry.stage is Stage.WAITING:
             waiting += window.expected(roll, entry.name) + roll.soak
         elif entry.is_out:
-            left = max(left, window.expected(roll, entry.name) - window.between(entry.begun, now))
+            left = max(left, window.expected(roll, entry.name) - window.between(entry.begun, now) + entry.idle)
     return left + waiting / at_once

@@ -70,7 +70,8 @@ class HostEntry:
     `failed_in`: the stage in which it failed, and `message` why. `worked`: the user's tasks came to
     their end, and the host was empty after them. `tally`: what became of its VMs, as
     model.tally counts them; `back`: VMs of its own that went back to it. `away`: VMs of its own that are to
-    go back, and where the roll brought them. `carried_on`: another command went on with it.
+    go back, and where the roll brought them. `carried_on`: another command went on with it. `idle`: seconds for which
+    nobody worked on it until then, and `idle_draining` of these before it was empty.
     """
 
     name: str
@@ -85,6 +86,8 @@ class HostEntry:
     tally: dict[str, int] = field(default_factory=dict)
     away: dict[str, str] = field(default_factory=dict)
     carried_on: bool = False
+    idle: int = 0
+    idle_draining: int = 0
 
     @property
     def is_out(self) -> bool:
@@ -106,6 +109,7 @@ class Roll:
     `soak`: seconds after a host is done before the next begins. `pause_after`: the host after which no further
     one does. `until`: UTC, by when hosts must be done. `seconds`: what each takes, by the plan. `paused`: why no
     further one begins though none failed. `playbook`: the process of `run`, as _playbook/lives has it; '': not known.
+    `idle`: seconds for which no command worked on it.
     """
 
     id: str
@@ -130,6 +134,7 @@ class Roll:
     seconds: dict[str, float] = field(default_factory=dict)
     paused: str = ""
     playbook: str = ""
+    idle: int = 0
 
     @property
     def moves_back(self) -> bool:
@@ -214,11 +219,12 @@ def _check(roll: Roll) -> None:
         texts = [entry.name, entry.since, entry.boot_id, entry.message, entry.begun, *entry.away.values()]
         if not all(isinstance(text, str) for text in texts) or not isinstance(entry.tally, dict):
             raise TypeError("a field of a host is of another kind")
-    numbers = isinstance(roll.beat, int) and isinstance(roll.max_failures, int)
+    numbers = all(isinstance(value, int) for value in (roll.beat, roll.max_failures, roll.idle))
+    numbers = numbers and all(isinstance(one, int) for e in roll.hosts.values() for one in (e.idle, e.idle_draining))
     numbers = numbers and all(isinstance(value, (int, float)) for value in (roll.soak, *roll.seconds.values()))
     numbers = numbers and all(isinstance(value, int) for value in roll.max_unavailable_per.values())
     if not numbers or not isinstance(roll.options, dict) or not all(map(_is_dict, roll.groups.values())):
-        raise TypeError("beat, max_failures, soak, seconds or options are of another kind")
+        raise TypeError("beat, max_failures, soak, seconds, idle or options are of another kind")
 
 
 def _is_dict(value: object) -> bool:

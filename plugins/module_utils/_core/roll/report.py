@@ -41,7 +41,7 @@ def with_roll(doc: Doc, roll: Mapping[str, Any], now: str) -> Doc:
     new = copy.deepcopy(doc) if same else empty()
     new["why"] = roll.get("paused", "")
     kept = ("id", "state", "requester", "reason", "begun", "max_unavailable", "max_unavailable_per", "max_failures")
-    new["roll"] = {key: roll[key] for key in kept}
+    new["roll"] = {**{key: roll[key] for key in kept}, "idle": roll.get("idle", 0)}
     before = {host["name"]: host for host in new["hosts"]}
     new["hosts"] = [_host(before.get(entry["name"]), entry) for entry in table.in_order(roll["hosts"])]
     return _counted(new, now)
@@ -63,7 +63,7 @@ def _host(old: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> Doc:
         "stage": entry["stage"],
         "begun": begun,
         "ended": ended,
-        "seconds": table.seconds(begun, ended),
+        "seconds": table.seconds(begun, ended, entry.get("idle", 0)),
         "message": message,
         "failed_in": entry.get("failed_in"),
         "stages": stages,
@@ -157,7 +157,7 @@ def _counted(doc: Doc, now: str) -> Doc:
         "failed": sum(host["stage"] in _FAILED for host in hosts),
         **together(host["tally"] for host in hosts),
         "retries": sum(max(0, (vm["attempts"] or 0) - 1) for vm in vms),
-        "seconds": table.seconds(doc["roll"]["begun"], max(ends, default="") if over else now),
+        "seconds": table.seconds(doc["roll"]["begun"], max(ends, default="") if over else now, doc["roll"]["idle"]),
     }
     return doc
 

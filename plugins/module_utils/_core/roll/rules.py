@@ -143,6 +143,7 @@ def _resumed(old: Roll, ask: Ask, now: str, fleet: Fleet) -> Roll:
     """The same roll under another run. What failed is tried again from where it failed. With other
     hosts (a take-over), those that are half done stay in it, unless they are gone: somebody has to bring them back."""
     roll = copy.deepcopy(old)
+    _lay(roll, now)
     roll.run, roll.run_before, roll.playbook = ask.run, old.run, ask.playbook
     roll.state, roll.written = State.RUNNING, now
     roll.requester, roll.reason = ask.requester or old.requester, ask.reason or old.reason
@@ -158,6 +159,7 @@ def _resumed(old: Roll, ask: Ask, now: str, fleet: Fleet) -> Roll:
     for entry in roll.hosts.values():
         if entry.stage is Stage.GIVEN_BACK:
             entry.stage, entry.begun, entry.emptied = Stage.WAITING, "", ""
+            entry.idle = entry.idle_draining = 0
         if entry.stage is Stage.FAILED:
             entry.stage, entry.since = entry.failed_in or Stage.DRAINING, now
         entry.failed_in, entry.message = None, ""
@@ -167,6 +169,18 @@ def _resumed(old: Roll, ask: Ask, now: str, fleet: Fleet) -> Roll:
     half_done = {name: entry for name, entry in roll.hosts.items() if entry.is_out and name not in gone}
     roll.hosts = {**half_done, **{name: e for name, e in wanted.items() if name not in half_done}}
     return roll
+
+
+def _lay(roll: Roll, now: str) -> None:
+    """Count the time for which nobody worked on it: on a host since it failed, else since the last word of its
+    playbook."""
+    roll.idle += round(max(0.0, window.between(roll.written, now)))
+    for entry in roll.hosts.values():
+        if entry.is_out:
+            since = entry.since if entry.stage is Stage.FAILED else roll.written
+            lay = round(max(0.0, window.between(since, now)))
+            entry.idle += lay
+            entry.idle_draining += 0 if entry.emptied else lay
 
 
 def _with_groups(roll: Roll, fleet: Fleet) -> Roll:

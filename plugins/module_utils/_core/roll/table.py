@@ -40,11 +40,16 @@ def lines(roll: Roll) -> list[str]:
     hosts = [roll.hosts[entry["name"]] for entry in in_order([vars(entry) for entry in roll.hosts.values()])]
     state = roll.state.value
     head = {e.name: (e.name, shown(e.stage.value, state)) for e in hosts}
-    rows = [(*head[e.name], *_numbers([e]), *_against_plan(roll, [e]), _time(e.begun, _end(e))) for e in hosts]
+    rows = [(*head[e.name], *_numbers([e]), *_against_plan(roll, [e]), _time(e.begun, _end(e), e.idle)) for e in hosts]
     done = f"{len(roll.in_stage(Stage.DONE))} of {len(hosts)} done"
     end = max((entry.since for entry in hosts), default="")
-    whole = (f"roll {roll.id}", done, *_numbers(hosts), *_against_plan(roll, hosts), _time(roll.begun, end))
-    return [*columns([_HEAD, *rows, whole]), *_counted(hosts), *_back(hosts)]
+    whole = (f"roll {roll.id}", done, *_numbers(hosts), *_against_plan(roll, hosts), _time(roll.begun, end, roll.idle))
+    return [*columns([_HEAD, *rows, whole]), *_lay(hosts), *_counted(hosts), *_back(hosts)]
+
+
+def _lay(entries: Sequence[HostEntry]) -> list[str]:
+    lay = ", ".join(f"{long(e.idle)} of {e.name}" for e in entries if e.idle and _end(e))
+    return [f"Not counted, as nobody worked on it until it was carried on: {lay}."] if lay else []
 
 
 def _counted(entries: Sequence[HostEntry]) -> list[str]:
@@ -67,7 +72,8 @@ def _back(entries: Sequence[HostEntry]) -> list[str]:
 
 def _against_plan(roll: Roll, entries: Sequence[HostEntry]) -> tuple[str, str]:
     """How long it took until they were empty, and what the plan said of that."""
-    took = [found for e in entries if e.emptied and (found := seconds(e.begun, e.emptied)) is not None]
+    whole = [seconds(e.begun, e.emptied, e.idle_draining) for e in entries if e.emptied]
+    took = [found for found in whole if found is not None]
     by_plan = [roll.seconds[e.name] for e in entries if e.name in roll.seconds]
     return long(sum(took)) if took else "-", long(sum(by_plan)) if by_plan else "-"
 
@@ -95,10 +101,10 @@ def _end(entry: HostEntry) -> str:
     return entry.since if entry.stage in ENDED else ""
 
 
-def seconds(begun: str, ended: str) -> int | None:
-    """Between two times of records; None where one is missing."""
+def seconds(begun: str, ended: str, idle: int = 0) -> int | None:
+    """Between two times of records; None where one is missing. `idle`: of these, for which nobody worked on it."""
     try:
-        return round((_parsed(ended) - _parsed(begun)).total_seconds())
+        return round((_parsed(ended) - _parsed(begun)).total_seconds()) - idle
     except ValueError:
         return None
 
@@ -107,8 +113,8 @@ def _parsed(text: str) -> datetime:
     return datetime.fromisoformat(text.replace("Z", "+00:00"))
 
 
-def _time(begun: str, ended: str) -> str:
-    took = seconds(begun, ended)
+def _time(begun: str, ended: str, idle: int) -> str:
+    took = seconds(begun, ended, idle)
     return "-" if took is None else long(took)
 
 

@@ -279,8 +279,10 @@ def waits_until_healthy(host: str, why: str, left: float) -> str:
 def host_is_done(roll: Mapping[str, Any], host: str, restore: Mapping[str, Any] | None = None) -> str:
     """`roll`: the record in result form. `restore`: what that of the host returned, if it is known."""
     entry = next(one for one in roll["hosts"] if one["name"] == host)
-    took = table.seconds(entry.get("begun", ""), entry.get("since", ""))
-    time = "" if took is None else f" in {table.long(took)}"
+    idle = entry.get("idle", 0)
+    took = table.seconds(entry.get("begun", ""), entry.get("since", ""), idle)
+    lay = f" (not counted: {table.long(idle)} until it was carried on)" if idle else ""
+    time = "" if took is None else f" in {table.long(took)}{lay}"
     done = sum(one["stage"] == Stage.DONE.value for one in roll["hosts"])
     counted = counts(entry.get("tally") or {})
     became = f", {counted}" if counted else ""

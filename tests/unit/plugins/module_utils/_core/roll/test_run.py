@@ -16,10 +16,12 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import (
     owner,
     record,
+    report,
     rules,
     run,
     stages,
     table,
+    words,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused, RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
@@ -264,6 +266,45 @@ def test_the_table_says_what_the_roll_did(store: Store, time: Time) -> None:
     both = store.roll
     both.hosts["b"].tally = {"vms": 1, "moved": 1}
     assert table.lines(both)[-1] == "Each host counts the VMs that left it; one that left two hosts counts twice."
+
+
+def test_the_time_for_which_a_host_lay_is_not_counted(store: Store, time: Time) -> None:
+    """It failed before it was empty, and was carried on much later: "is done in 17 min", with a drain of 17 min."""
+    clock, at = time.clock(), [0]
+    clock.wall = lambda: f"2026-01-01T{at[0] // 3600:02}:{at[0] // 60 % 60:02}:{at[0] % 60:02}Z"
+    run.begin(store, Ask(id="mi", run="mine", hosts=("a",)), clock, 99, {})
+    run.turn(store, "a", "mine", "boot", clock, 99, {}, 3600)
+    at[0] = 8
+    run.note(store, "a", "mine", Stage.FAILED, clock, "", "No space")
+    at[0] = 1008
+    run.begin(store, Ask(id="n", run="next", hosts=("a",)), clock, 99, {})
+    run.turn(store, "a", "next", "boot", clock, 99, {}, 3600)
+    for stage in (Stage.EMPTY, Stage.CHECKING, Stage.RESTORING, Stage.DONE):
+        at[0] += 4
+        run.note(store, "a", "next", stage, clock)
+    found = run.end(store, "next", clock)
+    assert words.host_is_done(found["roll"], "a") == (
+        "a is done in 24 s (not counted: 16 min 40 s until it was carried on) | roll 1/1"
+    )
+    assert all(" ".join(line.split()).endswith(" 12 s - 24 s") for line in found["lines"][1:3]), found["lines"]
+    assert found["lines"][3] == "Not counted, as nobody worked on it until it was carried on: 16 min 40 s of a."
+    doc = report.with_roll(report.empty(), found["roll"], clock.wall())
+    assert (doc["hosts"][0]["seconds"], doc["totals"]["seconds"]) == (24, 24)
+
+
+def test_why_a_host_failed_is_told_once(store: Store, time: Time) -> None:
+    """The task that notes it says so itself. Hosts that failed alike are named together."""
+    clock = time.clock()
+    run.begin(store, Ask(id="mi", run="mine", hosts=HOSTS, max_unavailable="3", max_failures=2), clock, 99, {})
+    for host in HOSTS:
+        run.turn(store, host, "mine", "boot", clock, 99, {}, 3600)
+    for host in ("b", "c"):
+        run.note(store, host, "mine", Stage.FAILED, clock, "", 'In the task "Patch": no space')
+    noted = run.note(store, "a", "mine", Stage.FAILED, clock, "", "It was left")
+    said = 'b, c have failed (draining). In the task "Patch": no space. '
+    assert said in noted["message"] and "It was left" not in noted["message"]
+    ended = run.end(store, "mine", clock)["message"]
+    assert said in ended and ended.count("a has failed (draining). It was left.") == 1
 
 
 def test_renewing_leaves_a_record_alone_that_others_write(store: Store, time: Time) -> None:
