@@ -32,23 +32,6 @@ options:
   inventory_host:
     description: How the inventory names it, and O(confirm). Default is O(node).
     type: str
-  proof:
-    description:
-      - What proves that the node is off. C(kind) is V(agent), V(tasks) or V(person); C(at) is when its power state was
-        read, UTC; C(by) is who read it; C(how) is by what.
-    type: dict
-    default: {}
-  confirm:
-    description:
-      - The word of a person, as V(HOST@TIME), that the node is off. The time is RV(found_dead) of the run before.
-    type: str
-    default: ''
-  said:
-    description:
-      - The word of the user's own tasks that the node is off. C(tasks) is their file, C(said) what they set
-        C(maintenance_off) to, C(before) what that was before they ran.
-    type: dict
-    default: {}
   waited:
     description: Seconds since the first slice of this run. Set by the action plugin.
     type: float
@@ -62,11 +45,9 @@ options:
     description: Namespace of the Lease of the node, the same as for M(virtops.maintenance.kubevirt_drain).
     type: str
     default: default
-  playbook:
-    description: The process of ansible-playbook. Set by the action plugin.
-    type: str
-    default: ''
 extends_documentation_fragment:
+  - virtops.maintenance._recovery
+  - virtops.maintenance._roll.playbook
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.run
   - virtops.maintenance._attributes
@@ -140,7 +121,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import slice_seconds
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import Proof
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import SPEC, given_by
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
@@ -153,9 +134,7 @@ def main() -> None:
         argument_spec={
             "node": {"type": "str", "required": True},
             "inventory_host": {"type": "str"},
-            "proof": {"type": "dict", "default": {}},
-            "confirm": {"type": "str", "default": ""},
-            "said": {"type": "dict", "default": {}},
+            **SPEC,
             "waited": {"type": "float", "default": 0.0},
             "slice": {"type": "int", "default": 15},
             "lock_namespace": {"type": "str", "default": "default"},
@@ -176,9 +155,7 @@ def main() -> None:
             requester=options.requester(params),
             reason=params["reason"],
             seconds=slice_seconds(params["slice"]),
-            proof=Proof.from_dict(params["proof"]) if params["proof"] else None,
-            confirm=params["confirm"],
-            said=params["said"],
+            **given_by(params),
             waited=params["waited"],
             ask=lambda: lives.check(params["playbook"]),
             processes=lives.noted(params["playbook"]),

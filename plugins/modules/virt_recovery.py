@@ -42,34 +42,15 @@ options:
     type: list
     elements: dict
     default: []
-  proof:
-    description:
-      - What proves that the host is off. C(kind) is V(agent), V(tasks) or V(person); C(at) is when its power state was
-        read, UTC; C(by) is who read it; C(how) is by what.
-    type: dict
-    default: {}
-  confirm:
-    description:
-      - The word of a person, as V(HOST@TIME), that the host is off. The time is RV(found_dead) of the run before.
-    type: str
-    default: ''
-  said:
-    description:
-      - The word of the user's own tasks that the host is off. C(tasks) is their file, C(said) what they set
-        C(maintenance_off) to, C(before) what that was before they ran.
-    type: dict
-    default: {}
   stays_off:
     description:
       - Whether the host does not come back. Then VMs whose autostart is on are started elsewhere, too, although
         nothing would keep the host from starting them again.
     type: bool
     default: false
-  playbook:
-    description: The process of ansible-playbook. Set by the action plugin.
-    type: str
-    default: ''
 extends_documentation_fragment:
+  - virtops.maintenance._recovery
+  - virtops.maintenance._roll.playbook
   - virtops.maintenance._libvirt
   - virtops.maintenance._libvirt.policy
   - virtops.maintenance._libvirt.run
@@ -202,7 +183,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError, slice_seconds
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.looks import View
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import Proof
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import SPEC, given_by
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery.keep import protect
@@ -229,9 +210,7 @@ def _request(params):
         reason=params["reason"],
         seconds=slice_seconds(params["slice"]),
         views=views,
-        proof=Proof.from_dict(params["proof"]) if params["proof"] else None,
-        confirm=params["confirm"],
-        said=params["said"],
+        **given_by(params),
         stays_off=params["stays_off"],
         ask=lambda: lives.check(params["playbook"]),
     )
@@ -253,9 +232,7 @@ def main() -> None:
             "host": {"type": "str"},
             "guard": {"type": "bool"},
             "views": {"type": "list", "elements": "dict", "default": []},
-            "proof": {"type": "dict", "default": {}},
-            "confirm": {"type": "str", "default": ""},
-            "said": {"type": "dict", "default": {}},
+            **SPEC,
             "stays_off": {"type": "bool", "default": False},
             **options.HOSTS_SPEC,
             **options.POLICY_SPEC,

@@ -19,6 +19,12 @@ from ..model import wall
 from ..model.policy import PolicyError
 from .looks import View
 
+# The options by which a module is given one, see doc_fragments/_recovery.
+SPEC: dict[str, Any] = {
+    "proof": {"type": "dict", "default": {}},
+    "confirm": {"type": "str", "default": ""},
+    "said": {"type": "dict", "default": {}},
+}
 _COUNTS_FOR = 3600.0  # seconds
 _FEW = 2  # words
 _SAMPLE = "host-a@2026-11-27T14:03:00Z"
@@ -107,6 +113,12 @@ def said_by_tasks(raw: Mapping[str, Any], host: str, now: str) -> Proof:
     if not isinstance(said, str) or len(said.split()) < _FEW:
         raise PolicyError(f"maintenance_off is {said!r}: {expected}. Nothing was started")
     return Proof(Kind.TASKS, now, f"the tasks {tasks}", said)
+
+
+def given_by(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What a module was given of them. Raises PolicyError."""
+    proof = Proof.from_dict(params["proof"]) if params["proof"] else None
+    return {"proof": proof, "confirm": params["confirm"], "said": params["said"]}
 
 
 def given(
