@@ -248,6 +248,9 @@ demo: deps ## drain three libvirt hosts in turn, with reboots, and prove that no
 recover-demo: deps ## a libvirt host with eight guests dies; they run elsewhere, it comes back, and nothing runs twice
 	$(RUN) tests/recover/demo.py
 
+recover-demo-kubevirt: venv ## a node of a simulated cluster dies; its VMs run elsewhere, it comes back, and nothing runs twice
+	$(RUN) tests/recover/demo_kubevirt.py
+
 test-fencing: deps ## what proves that a libvirt host is off, and what does not: cases in the lab, seeded tries on the bed
 	$(RUN) tests/recover/fencing.py
 
@@ -325,5 +328,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo recover-demo test-fencing demo-kubevirt \
+.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo recover-demo recover-demo-kubevirt test-fencing demo-kubevirt \
 	lab-up lab-down test-kill test-cancel test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help
