@@ -79,7 +79,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.Forbidden: Row(
         "The account is not allowed to do this.",
-        "Grant the verb on the resource that the message names.",
+        "Grant the verb on the resource that the message names; renew credentials that are not accepted.",
         preflight=Preflight(KUBEVIRT, "SelfSubjectAccessReview", about=About.CLUSTER),
     ),
     Reason.AdmissionRefused: Row(

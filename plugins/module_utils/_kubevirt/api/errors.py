@@ -86,9 +86,9 @@ class AccessDenied(KubeError):
                 "whole path of the subresource."
             )
         elif code == 401:
+            path = ", or grant the verb on the whole subresource path" if "/" in resource else ""
             self.text = (
-                f"The API does not accept the credentials ({verb} {resource}: 401 {message}). "
-                "Renew the token, or grant the verb on the whole subresource path."
+                f"The API does not accept the credentials ({verb} {resource}: 401 {message}). Renew the token{path}."
             )
         else:
             self.text = f"Not allowed: {verb} {resource}{_for_whom(message)}"

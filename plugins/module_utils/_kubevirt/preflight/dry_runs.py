@@ -79,7 +79,7 @@ def missing_rights(
         # The first alone: it opens the connections, and says whether reviews can be had.
         reported = [one(wanted[0]), *together(one, wanted[1:])]
     except KubeError as exc:
-        unread.append(f"The account's rights: {exc}.")
+        unread.append(f"The account's rights: {str(exc).rstrip('.')}.")
         return [], unread
     return [text for text in reported if text], unread
 

@@ -76,7 +76,7 @@ def _ask(client: Client, going: Sequence[JudgedPod], options: PodOptions) -> Oth
     try:
         missing = lacking(client, right, spaces) if spaces else ""
     except KubeError as exc:
-        return OtherPods(unread=(f"The account's rights on other pods: {exc}.",))
+        return OtherPods(unread=(f"The account's rights on other pods: {str(exc).rstrip('.')}.",))
     if missing or options.disable_eviction:
         return OtherPods(missing=(missing,) if missing else ())
     reported = together(lambda one: _try(client, one), going)
