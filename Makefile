@@ -288,6 +288,9 @@ bench-libvirt: deps ## against virsh loops, on the same machine (some 33 minutes
 bench-plan: venv ## the plan of a roll of 200 and of 1,000 hosts, against a bound and FIFO (BENCH_ARGS)
 	$(RUN) -m bench.plan_bench $(BENCH_ARGS)
 
+bench-converge: venv ## 2,000 guests in memory: who does not converge is recognised, the others are left alone (seconds)
+	$(RUN) -m bench.converge $(BENCH_ARGS)
+
 bench-roll: deps ## a roll against its plan and a bound: 40 hosts in memory, 5 on the lab; and what Ansible costs for a host
 	$(RUN) tests/bench/roll.py $(BENCH_ARGS)
 
@@ -329,4 +332,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo recover-demo recover-demo-kubevirt test-fencing demo-kubevirt \
-	lab-up lab-down test-kill test-cancel test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help
+	lab-up lab-down test-kill test-cancel test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-converge bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help

@@ -276,6 +276,8 @@ options:
       on_timeout:
         description:
           - What to do when a time is over. V(post_copy) needs O(migration.post_copy).
+          - V(post_copy) and V(pause) also when the migration was seen not to converge for half of
+            O(migration.progress_timeout).
           - A migration in post-copy is never aborted.
         type: str
         choices: [abort, post_copy, pause]

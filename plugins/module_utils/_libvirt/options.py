@@ -19,7 +19,7 @@ from .._core.model.observation import EvictionStrategy, OnNotMigratable
 from .._core.model.policy import Limits, PlacementPolicy, Policy, PolicyError, Profile
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
 from .._policy.settings import CHOICES, COMPRESSIONS, aliases_of, migration_settings
-from .observe.dirty_rate import LONGEST
+from .host.dirty_rate import LONGEST
 from .observe.host import HostConfig
 from .store.names import can_name_a_node
 

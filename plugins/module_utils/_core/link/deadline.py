@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Deadlines of one migration: completion and progress. Pure; the clock is passed in.
+"""Deadlines of one migration: convergence, completion and progress. Pure; the clock is passed in.
 
 Only time in which the migration had the link counts: while it waits at a trickle for its
 turn it is neither late nor stuck. An abort is never the answer once post-copy runs, since
@@ -11,16 +11,21 @@ the VM's memory is then on both sides.
 Progress is not "less remains than ever": at the end of each pass over the memory next to
 nothing remains, and then what was dirtied meanwhile. A pass is progress if it began with
 less than all before it.
+
+One that does not converge is said as soon as it is known. Post-copy and a pause, where they are allowed, come when it
+was so for half of `progress_timeout`: many a guest writes for a minute and no more. An abort helps nobody, and has its
+time; what is said then is the cause, with its numbers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from ..model.observation import Mode
 from ..model.policy import MigrationSettings
 from ..reasons.reason import Reason
+from .converge import Convergence, Forecast, Look
 
 GIB = 1 << 30
 
@@ -39,6 +44,7 @@ class DeadlineVerdict:
     action: DeadlineAction = DeadlineAction.NONE
     reason: Reason | None = None
     message: str = ""
+    forecast: Forecast = field(default_factory=Forecast)
 
 
 NOTHING = DeadlineVerdict()
@@ -69,9 +75,9 @@ class MemoryPasses:
 
 
 class Deadlines:
-    """Watches one migration. `size`: bytes of memory and copied disks."""
+    """Watches one migration. `size`: bytes of memory and copied disks. `writes`: bytes/s, measured before; 0: not."""
 
-    def __init__(self, settings: MigrationSettings, size: int) -> None:
+    def __init__(self, settings: MigrationSettings, size: int, writes: float = 0.0) -> None:
         self._settings = settings
         gib = max(1, -(-size // GIB))  # KubeVirt rounds up, and so does a small VM get a minute
         self.completion = float(settings.completion_timeout_per_gib * gib)
@@ -80,10 +86,12 @@ class Deadlines:
         self._had = 0.0  # seconds with the link
         self._since_progress = 0.0
         self._passes = MemoryPasses()
+        self._converges = Convergence(settings.max_downtime_ms / 1000, writes)
+        self._never_since: float | None = None  # seconds with the link
         self._paused = False
 
-    def step(self, now: float, has_link: bool, iteration: int, remaining: int, mode: Mode) -> DeadlineVerdict:
-        """To be asked every now and then, with the latest numbers (bytes).
+    def step(self, now: float, has_link: bool, seen: Look, mode: Mode) -> DeadlineVerdict:
+        """To be asked every now and then, with the latest numbers.
 
         Once it is late the measure is named each time until the mode changes or the caller stops
         to ask: abort and post-copy as often as they are due. A pause is named once; a paused
@@ -96,15 +104,27 @@ class Deadlines:
             return NOTHING
         self._had += passed
         self._since_progress += passed
-        if self._passes.made_progress(iteration, remaining):
+        if self._passes.made_progress(seen.iteration, seen.remaining):
             self._since_progress = 0.0
         stuck = self._since_progress >= self.progress
-        if not stuck and (self._paused or self._had < self.completion):
-            return NOTHING
-        return self._act(stuck)
+        forecast = self._converges.look(self._had, seen, self.completion - self._had)
+        due = self._is_never(forecast, seen.iteration) and not self._paused
+        if not stuck and not due and (self._paused or self._had < self.completion):
+            return DeadlineVerdict(forecast=forecast)
+        return self._act(stuck, forecast)
 
-    def _act(self, stuck: bool) -> DeadlineVerdict:
-        if stuck:
+    def _is_never(self, forecast: Forecast, iteration: int) -> bool:
+        """Is it time for what helps one that does not converge? What was measured before is not enough for that."""
+        if forecast.converges is not False or iteration <= 1:
+            self._never_since = None
+            return False
+        self._never_since = self._had if self._never_since is None else self._never_since
+        return self._settings.on_timeout != "abort" and self._had - self._never_since >= self.progress / 2
+
+    def _act(self, stuck: bool, forecast: Forecast) -> DeadlineVerdict:
+        if forecast.converges is False and not self._paused:
+            reason, text = Reason.NotConverging, str(forecast)
+        elif stuck:
             reason = Reason.ProgressTimeout
             text = f"no progress for {self.progress:.0f} s"
         else:
@@ -113,7 +133,7 @@ class Deadlines:
         action = _ON_TIMEOUT[self._settings.on_timeout]
         if action is DeadlineAction.PAUSE:
             if self._paused:
-                return DeadlineVerdict(DeadlineAction.ABORT, reason, text + ", with the VM paused")
+                return DeadlineVerdict(DeadlineAction.ABORT, reason, text + ", with the VM paused", forecast)
             self._paused = True
             self._since_progress = 0.0
-        return DeadlineVerdict(action, reason, text)
+        return DeadlineVerdict(action, reason, text, forecast)

@@ -76,6 +76,7 @@ class Reason(str, Enum):
     RuleSettingsNotApplied = "RuleSettingsNotApplied"
     # While it runs.
     MigrationFailed = "MigrationFailed"
+    NotConverging = "NotConverging"
     CompletionTimeout = "CompletionTimeout"
     ProgressTimeout = "ProgressTimeout"
     AbortRequested = "AbortRequested"

@@ -19,6 +19,13 @@ ROWS: dict[Reason, Row] = {
         ),
         plane=Plane.DATA,
     ),
+    Reason.NotConverging: Row(
+        "The guest writes faster than the link carries: its migration would not come to its end.",
+        "Allow post-copy or auto-converge, a longer max_downtime_ms, or give it more bandwidth.",
+        plane=Plane.DATA,
+        lasting=True,
+        of_the_vm=True,
+    ),
     Reason.CompletionTimeout: Row(
         "The migration took longer than completion_timeout_per_gib allows.",
         "Allow post-copy or auto-converge, give it more bandwidth, or more time.",

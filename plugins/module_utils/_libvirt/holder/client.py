@@ -45,6 +45,7 @@ class HolderClient:
         self._held: frozenset[str] = frozenset()
         self.silent = ""  # why the last `held` is older than the question
         self.held_for: dict[str, tuple[str, int]] = {}  # of the last `held`: see Observation
+        self.never: dict[str, str] = {}  # of the last `held`: VMs that do not converge, with the numbers
         self.saves: dict[str, str] = {}  # of the last status: see Saves.status
         self.queued: frozenset[str] = frozenset()  # the same: those of them that have not begun
         self.stops: dict[str, dict[str, Any]] = {}  # the same: see Stops.status
@@ -133,6 +134,7 @@ class HolderClient:
         self.held_for = {
             str(job["uuid"]): (str(job["run_id"]), int(job["attempt"])) for job in jobs if not job["watch"]
         }
+        self.never = {str(job["uuid"]): str(job["never"]) for job in jobs if job.get("never")}
         self._events.clear()  # what happened before this answer is in it
         return self._held
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+from ..._core.link.converge import Forecast, Look
 from ..._core.link.deadline import DeadlineAction, Deadlines, DeadlineVerdict
 from ..._core.link.rules import LinkJob
 from ..._core.model.observation import AbortStatus, MigrationMethod, Mode, Phase
@@ -18,6 +20,7 @@ from ..._core.reasons.reason import Reason
 from ..blockers.qemu_blockers import is_blocked
 from ..domain.state import PAUSED
 from ..host.connection import LibvirtProblem, libvirt
+from ..host.dirty_rate import measure
 from ..store.copied_disks import forget, note_copies_left, stamp_copies_left
 from ..store.volumes import Store, StoreError, VolumeMissing
 from .copy_signs import copy_signs
@@ -29,6 +32,8 @@ from .outcome import FinalPlace, resume, suspend_again, wait_for_final_place
 from .probe import Pace, Probe
 
 MIB = 1 << 20
+LARGE_MIB = 1024  # whose first pass takes many seconds
+MEASURED_EVERY = 3.0  # s, while it waits for its turn
 
 
 class ClaimGone(Exception):
@@ -69,6 +74,8 @@ class Job:
         self._prepared = False
         self.probe = Probe(links.local(), order.uuid, lambda: changed(self), pace, order.settings.max_downtime_ms)
         self.deadlines = Deadlines(order.settings, order.memory_mib * MIB)
+        self.forecast = Forecast()
+        self._writes = 0.0  # bytes in a second, the most that was measured
         self.thread = threading.Thread(target=self._run, name=f"move-{order.uuid}", daemon=True)
 
     # What the board sees and says
@@ -111,7 +118,9 @@ class Job:
         if not probe.seen or probe.gone or probe.abort_status is not AbortStatus.NONE:
             return
         sample = probe.sample
-        verdict = self.deadlines.step(now, self.open, sample.iteration, sample.remaining, probe.mode)
+        seen = Look(sample.iteration, sample.remaining, sample.processed)
+        verdict = self.deadlines.step(now, self.open, seen, probe.mode)
+        self.forecast = verdict.forecast
         if verdict.action is not DeadlineAction.NONE:
             self._verdict = verdict
             probe.apply_deadline(verdict.action)
@@ -155,7 +164,7 @@ class Job:
         return True
 
     def _move(self) -> AttemptEnd:
-        self._admitted.wait()
+        self._wait_for_turn()
         if not self._start():
             return ended(self.order, Reason.AbortRequested, "withdrawn before it started", self.order.node)
         self.began = time.monotonic()
@@ -183,8 +192,25 @@ class Job:
                 reason = Reason.MigrationBlockedByQEMU
         return self._end(wait_for_final_place(self._links, self.local, self.order), reason, error)
 
+    def _wait_for_turn(self) -> None:
+        """What a large VM writes is measured meanwhile: its first pass over the memory is long, and tells nothing.
+
+        Once even where the turn is there already: it costs a second or two.
+        """
+        if self.order.memory_mib >= LARGE_MIB:
+            self._measure()
+            while not self._admitted.wait(MEASURED_EVERY):
+                self._measure()
+        self._admitted.wait()
+
+    def _measure(self) -> None:
+        uuid = self.order.uuid
+        with suppress(libvirt.libvirtError, LibvirtProblem):
+            self._writes = max(self._writes, measure(self.local.conn, [uuid], 1, fresh=1).get(uuid, 0.0) * MIB)
+
     def _call(self, dom: Any) -> None:
         disks = self._prepare(dom)
+        self.deadlines = Deadlines(self.order.settings, self.order.memory_mib * MIB + self.disk_bytes, self._writes)
         self._ask_for_claim()
         first = self.bandwidth_mib
         self.probe.start(first)
@@ -215,7 +241,6 @@ class Job:
             return []
         disks = disks_to_copy(dom, order.disks)
         self.disk_bytes = sum(disk.capacity for disk in disks)
-        self.deadlines = Deadlines(order.settings, order.memory_mib * MIB + self.disk_bytes)
         try:
             with self._links.peer(order.target_uri) as conn:
                 TargetVolumes(conn, order.uuid).prepare(disks)

@@ -46,6 +46,14 @@ def note_stops(obs: Observation, record: NodeRecord | None, stops: Mapping[str, 
             obs.stop_errors[uuid] = Finding(Reason.StopFailed, f"shutdown: {error}")
 
 
+def note_never(obs: Observation, never: Mapping[str, str]) -> None:
+    """Migrations under way that do not converge as they are: UUID -> the numbers."""
+    for uuid, numbers in never.items():
+        vm = obs.vms.get(uuid)
+        if vm is not None and vm.job is not None and vm.job.outgoing:
+            obs.vms[uuid] = replace(vm, job=replace(vm.job, finding=Finding(Reason.NotConverging, numbers)))
+
+
 def note_silence(obs: Observation, node: str, silent: str) -> None:
     """The holder may have any VM whose migration shows no job: of those nothing is concluded.
 

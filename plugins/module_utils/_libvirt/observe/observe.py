@@ -16,9 +16,9 @@ from ..._core.model.observation import ARRIVING, VM, Node, Observation, Outcome,
 from ..._core.model.record import NodeRecord
 from ..._core.reasons.reason import Finding, Reason
 from ..host.connection import HostUnreachable, libvirt
+from ..host.dirty_rate import measure
 from ..store.cordon import is_ours
 from .control_node import ControlNode
-from .dirty_rate import measure
 from .host import DomainNow, Host, HostNow
 from .peers import Peers, check_machines
 from .vm import VMFacts, read_vm_facts, unreadable

@@ -25,7 +25,7 @@ from ..host.connection import HostUnreachable, libvirt
 from ..host.errors import HolderSilent
 from ..host.own_boot import own_boot_id
 from ..host.slice_lock import is_wanted
-from ..observe.holder_status import note_saves, note_silence, note_stops
+from ..observe.holder_status import note_never, note_saves, note_silence, note_stops
 from ..observe.host import Host, HostConfig
 from ..observe.last_read import ReadOfFew
 from ..observe.observe import Observer
@@ -233,6 +233,7 @@ class LibvirtPlatform:
         obs.held_for = holder.held_for if holder is not None else {}
         if holder is not None:
             note_saves(obs, record, holder.saves, holder.queued)
+            note_never(obs, holder.never)
         note_stops(obs, record, holder.stops if holder is not None else {})
         if silent:
             note_silence(obs, self.source.name, silent)

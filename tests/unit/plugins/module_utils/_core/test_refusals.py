@@ -299,6 +299,16 @@ def test_after_a_failure_another_target_is_taken() -> None:
     assert [(a.target, a.ok) for a in outcome.record.vms["u1"].attempts] == [("b", False), ("c", True)]
 
 
+def test_a_guest_that_does_not_converge_is_not_tried_again() -> None:
+    """Its rate, and the link, are the same for any target."""
+    why = Finding(Reason.NotConverging, "writes 180 MiB/s, the link carries 47 MiB/s")
+    outcome, _asked, _seconds = drain(_three(vm(1, "a")), fails=refusing(Do.MIGRATE, why))
+    assert ended(outcome) == ("blocked", "NotConverging")
+    assert "writes 180 MiB/s" in outcome.record.vms["u1"].message
+    assert len(outcome.record.vms["u1"].attempts) == 1
+    assert warnings(outcome.record) == []
+
+
 @pytest.mark.parametrize("way", ["the request is refused", "the migration fails"])
 def test_what_failed_for_one_vm_is_not_tried_by_the_next(way: str) -> None:
     policy = replace(POLICY, limits=Limits(outbound=1))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.converge import Look
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import (
     GIB,
     DeadlineAction,
@@ -29,7 +30,7 @@ def first(
 ) -> tuple[int, DeadlineAction, Reason | None]:
     """(second, measure, reason) of the first measure. `fall`: bytes a second."""
     for second in range(until):
-        verdict = deadlines.step(float(second), link, 1, 10**9 - second * fall, mode)
+        verdict = deadlines.step(float(second), link, Look(1, 10**9 - second * fall, 0), mode)
         if verdict.action is not DeadlineAction.NONE:
             return second, verdict.action, verdict.reason
     return until, DeadlineAction.NONE, None
@@ -66,7 +67,7 @@ def test_waiting_for_the_link_is_neither_late_nor_stuck() -> None:
 def test_a_paused_one_gets_its_time_and_is_then_aborted() -> None:
     deadlines = Deadlines(settings(on_timeout="pause"), GIB)
     assert first(deadlines, 1000)[1:] == (DeadlineAction.PAUSE, Reason.ProgressTimeout)
-    again = [deadlines.step(31.0 + s, True, 1, 10**9, Mode.PAUSED).action for s in range(60)]
+    again = [deadlines.step(31.0 + s, True, Look(1, 10**9, 0), Mode.PAUSED).action for s in range(60)]
     assert again.index(DeadlineAction.ABORT) >= 29
     assert DeadlineAction.PAUSE not in again
 
@@ -97,5 +98,5 @@ def test_never_a_measure_in_post_copy(looks: list[tuple[float, bool, int, int]],
     now = 0.0
     for passed, link, iteration, remaining in looks:
         now += passed
-        verdict = deadlines.step(now, link, iteration, remaining, Mode.POST_COPY)
+        verdict = deadlines.step(now, link, Look(iteration, remaining, 0), Mode.POST_COPY)
         assert verdict.action is DeadlineAction.NONE

@@ -14,15 +14,17 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import job as holder_job
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import supervisor
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.heartbeat import Heartbeat
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import OrderError, parse_order
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import FinalPlace
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace, Sample
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import Supervisor
 
+MIB = 1 << 20
 ORDER: dict[str, Any] = {
     "order": "watch",
     "uuid": "u",
@@ -57,6 +59,41 @@ def test_our_migration_is_watched_with_the_settings_that_it_began_with() -> None
     assert made.probe._wanted == 7
     assert made.as_link_job().adjustable
     assert measures(made) > 0
+
+
+def test_that_it_does_not_converge_is_told_while_it_runs_and_in_its_end() -> None:
+    """Passes of 200 MiB, each in 2 s."""
+    made = job(settings=asdict(MigrationSettings(progress_timeout=500, completion_timeout_per_gib=20)))
+    made.open = True
+    for second in range(21):
+        made.probe.sample = Sample(processed=second * 100 * MIB, remaining=200 * MIB, iteration=1 + second // 2)
+        made.check_deadlines(float(second))
+        if second == 15:
+            assert "writes 100 MiB/s, the link carries 100 MiB/s" in supervisor.line_of(made)["never"]
+    reason, text = made._why(FinalPlace(False, "a"), Reason.MigrationFailed, "operation aborted")
+    assert reason is Reason.NotConverging and "it would pause for 2.0 s" in text
+
+
+@pytest.mark.parametrize("admitted", [True, False])
+def test_what_a_large_vm_writes_is_measured_before_it_begins(monkeypatch: pytest.MonkeyPatch, admitted: bool) -> None:
+    """While it waits for its turn, too: the most counts."""
+    made = job(order="migrate")
+    rates = iter([10.0, 40.0, 20.0, 20.0])
+
+    def measured(*_args: Any, **_more: Any) -> dict[str, float]:
+        rate = next(rates)
+        if rate == 20.0:
+            made._admitted.set()
+        return {"u": rate}
+
+    monkeypatch.setattr(holder_job, "libvirt", SimpleNamespace(libvirtError=OSError))
+    monkeypatch.setattr(holder_job, "measure", measured)
+    monkeypatch.setattr(holder_job, "MEASURED_EVERY", 0)
+    made.local = SimpleNamespace(conn=None)
+    if admitted:
+        made._admitted.set()
+    made._wait_for_turn()
+    assert made._writes == (10 if admitted else 40) * MIB
 
 
 @pytest.mark.parametrize("order", [{"settings": None}, {"order": "watch", "settings": None}])

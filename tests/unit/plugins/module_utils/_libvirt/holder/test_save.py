@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,13 +24,18 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, VMRecord
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    Attempt,
+    NodeRecord,
+    VMRecord,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import save as holder_save
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import OrderError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.save import Saves
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.holder_status import (
+    note_never,
     note_saves,
     note_stops,
 )
@@ -180,6 +186,17 @@ def test_the_error_of_a_save_is_told_of_that_save_only() -> None:
     note_saves(obs, record, dict.fromkeys([*record.vms, "unknown"], "no space"), ())
     note_stops(obs, record, {})
     assert set(obs.stop_errors) == {"saved"}
+
+
+def test_what_the_holder_says_of_a_migration_that_does_not_converge_is_said_of_its_vm() -> None:
+    job = Job(iteration=7)
+    obs = Observation({"a": Node("a")}, {u: VM(u, u, "a", job=job if u == "u" else None) for u in ("u", "idle")})
+    note_never(obs, {"u": "writes 180 MiB/s", "idle": "it is over", "gone": ""})
+    assert obs.vms["u"].job == replace(job, finding=Finding(Reason.NotConverging, "writes 180 MiB/s"))
+    assert obs.vms["idle"].job is None
+    record = record_of(u={"attempts": [Attempt(1, "b", "", 1.0, "boot", run_id="run-2")]})
+    entry = decide(obs, {"a": record}, Policy()).records["a"].vms["u"]
+    assert (entry.reason, entry.message) == ("NotConverging", "writes 180 MiB/s")
 
 
 def test_the_error_of_a_save_that_an_earlier_run_ordered_is_told_of_it() -> None:

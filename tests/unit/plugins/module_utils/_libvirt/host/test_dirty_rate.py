@@ -14,7 +14,8 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Job, Mode, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import dirty_rate, observe
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import dirty_rate
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,

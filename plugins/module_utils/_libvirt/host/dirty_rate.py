@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..host.connection import libvirt
+from .connection import libvirt
 
 # virDomainDirtyRateStatus in libvirt's include/libvirt/libvirt-domain.h (stable API).
 MEASURING, MEASURED = 1, 2
@@ -43,22 +43,23 @@ def measure(
     now: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_MONOTONIC),
     sleep: Callable[[float], None] = time.sleep,
     wall: Callable[[], float] = time.time,
+    fresh: float = FRESH,
 ) -> dict[str, float]:
     """UUID -> MiB/s, of those that could be measured. All at once; takes about `seconds`, or
-    nothing where all were measured in the last ten minutes.
+    nothing where all were measured in the last ten minutes (`fresh`, in seconds).
 
     Raises libvirtError when the connection broke.
     """
     wanted = set(uuids)
     found = _read(conn, wanted)
-    old = {u for u in wanted if not _is_fresh(found.get(u, {}), now(), wall())}
+    old = {u for u in wanted if not _is_fresh(found.get(u, {}), fresh, now(), wall())}
     waiting = {u for u in old if _start(conn, u, seconds)}
     over = now() + seconds + _GRACE
     while waiting and now() < over:
         sleep(_POLL)
         found.update(_read(conn, waiting))
         waiting = {u for u in waiting if found.get(u, {}).get("status") == MEASURING}
-    return {u: float(s["rate"]) for u, s in found.items() if _is_fresh(s, now(), wall())}
+    return {u: float(s["rate"]) for u, s in found.items() if _is_fresh(s, FRESH, now(), wall())}
 
 
 def _read(conn: Any, wanted: Iterable[str]) -> dict[str, Stats]:
@@ -77,12 +78,12 @@ def _read(conn: Any, wanted: Iterable[str]) -> dict[str, Stats]:
     return found
 
 
-def _is_fresh(stats: Stats, *clocks: float) -> bool:
+def _is_fresh(stats: Stats, fresh: float, *clocks: float) -> bool:
     """By one of the clocks. They are decades apart, so a start fits one of them at most.
 
     A start that lies ahead is of another host's clock, or of one that was set back.
     """
-    return stats.get("status") == MEASURED and any(-1 <= now - stats["start"] <= FRESH for now in clocks)
+    return stats.get("status") == MEASURED and any(-1 <= now - stats["start"] <= fresh for now in clocks)
 
 
 def _start(conn: Any, uuid: str, seconds: int) -> bool:

@@ -1,0 +1,124 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Does a pre-copy migration converge? Known from its passes over the memory. Pure; the clock is passed in.
+
+A pass sends what was written during the one before it. So its size, over the time that it takes, is what the link
+carries, and the size of the next one over the same time what the guest writes. QEMU switches over at the end of a pass
+when the next one would be short enough to pause the guest for it. A guest whose passes get smaller comes there; one
+whose passes do not is told by three of them, or by one that is long: what it writes is then its whole working set, and
+that does not shrink by waiting.
+
+Before the first pass is over nothing of this is known. Only a rate that was measured before the migration helps there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+MIB = 1 << 20
+HYPERVISOR_PAUSE = 0.3  # s for which QEMU pauses a guest at most, where nothing was set
+ENOUGH = 3  # passes tell,
+SPAN = 5.0  # ... if they took so many seconds with the link, or
+LONG = 6.0  # ... however few they are, if they took so many; what is older is forgotten
+SHRINKS = 0.9  # the next pass over this one, below which a guest comes to its end
+NEARLY = 0.9  # of what the link carries: in a pause, which is shorter, it writes relatively more than in a second
+FIRST_KNOWN = 5.0  # s with the link in the first pass, after which what the link carries is known
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What the passes say. Rates in bytes/s, pauses in seconds; all 0 while nothing is known.
+
+    converges: None while it is not known. pause: how long the guest would stand still if it switched over now.
+    """
+
+    converges: bool | None = None
+    writes: float = 0.0
+    carries: float = 0.0
+    pause: float = 0.0
+    allowed: float = 0.0
+
+    def __str__(self) -> str:
+        rates = f"writes {self.writes / MIB:.0f} MiB/s, the link carries {self.carries / MIB:.0f} MiB/s"
+        return f"{rates}: it would pause for {self.pause:.1f} s, {self.allowed:.1f} s are allowed"
+
+
+@dataclass(frozen=True)
+class Look:
+    """At a job. iteration: which pass over the memory, 0: disks are copied. Bytes: that remain, and that were sent."""
+
+    iteration: int
+    remaining: int
+    processed: int
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A pass that has begun: at which second with the link, with how much before it, behind it."""
+
+    had: float
+    size: float
+    processed: int
+
+
+class Convergence:
+    """Watches one migration. `allowed`: seconds for which the guest may be paused, 0: the hypervisor's. `writes`: bytes
+    that were written in a second before it began, 0: not measured."""
+
+    def __init__(self, allowed: float = 0.0, writes: float = 0.0) -> None:
+        self._allowed = allowed or HYPERVISOR_PAUSE
+        self._writes = writes
+        self._iteration = -1
+        self._turns: deque[_Turn] = deque()
+
+    def look(self, had: float, seen: Look, left: float) -> Forecast:
+        """`had`: seconds with the link. `left`: those that it may still take."""
+        if seen.iteration < 1:
+            return Forecast()
+        if seen.iteration != self._iteration:
+            if self._iteration == 1:
+                self._turns.clear()  # the first pass sends what was never written, too
+            self._iteration = seen.iteration
+            self._turns.append(_Turn(had, float(seen.remaining), seen.processed))
+            while len(self._turns) > ENOUGH + 1 and had - self._turns[1].had > LONG:
+                self._turns.popleft()
+        return self._in_the_first(had, seen) if seen.iteration == 1 else self._by_its_passes(left)
+
+    def _in_the_first(self, had: float, seen: Look) -> Forecast:
+        """Measured before: what it writes in a second, at least, is left at the end of any pass of a second."""
+        first = self._turns[0]
+        passed = had - first.had
+        if not self._writes or passed < FIRST_KNOWN:
+            return Forecast()
+        carries = (first.size - seen.remaining) / passed
+        if carries <= 0 or self._writes < NEARLY * carries:
+            return Forecast()
+        pause = self._writes / carries
+        return Forecast(None if pause <= self._allowed else False, self._writes, carries, pause, self._allowed)
+
+    def _by_its_passes(self, left: float) -> Forecast:
+        first, last = self._turns[0], self._turns[-1]
+        span, sent = last.had - first.had, last.processed - first.processed
+        if span < (SPAN if len(self._turns) > ENOUGH else LONG) or sent <= 0:
+            return Forecast()
+        carries = sent / span
+        writes = max(0.0, (sent + last.size - first.size) / span)
+        sizes = [turn.size for turn in self._turns]
+        half = len(sizes) // 2
+        older, newer = sum(sizes[:half]) / half, sum(sizes[-half:]) / half
+        ends = self._ends(newer, (newer / older) ** (1 / (len(sizes) - half)), carries, left)
+        return Forecast(ends, writes, carries, newer / carries, self._allowed)
+
+    def _ends(self, size: float, shrinks: float, carries: float, left: float) -> bool | None:
+        """At this pace, in the time that is left?"""
+        small = self._allowed * carries
+        if size <= small:
+            return None
+        if shrinks >= SHRINKS:
+            return False
+        more = math.log(small / size) / math.log(shrinks)
+        return size / carries * (1 - shrinks**more) / (1 - shrinks) <= left

@@ -1,0 +1,149 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Are guests that do not converge recognised, and the others left alone? A fleet of seeded guests in memory.
+
+Each guest is migrated twice in a model of QEMU's pre-copy: once with nobody looking, which tells whether it converges
+within its completion timeout, and once with the core's deadlines, which may switch it to post-copy. Half of the guests
+have no rate that was measured before. An oracle that knows the future would switch at once who does not converge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.converge import Look
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import DeadlineAction, Deadlines
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Mode
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
+
+MIB = 1 << 20
+STEP = 0.05  # s of the model
+LOOK = 0.2  # s between two looks
+PAUSE = 0.3  # s that QEMU allows
+RECOGNISED = 20.0  # s with the link
+MEASURED = 5.0  # s of the first pass, above which what it writes is measured before
+KINDS = ("steady", "bursty", "phases", "growing", "idle")
+SETTINGS = MigrationSettings(post_copy=True, on_timeout="post_copy")
+
+
+@dataclass(frozen=True)
+class Guest:
+    """MiB and MiB/s. `writes`, `set`: at a second of the migration. `known`: measured before, 0: not."""
+
+    kind: str
+    size: float
+    link: float
+    writes: Callable[[float], float]
+    set: Callable[[float], float]
+    known: float
+
+    @property
+    def most(self) -> float:
+        """Seconds that it may take."""
+        return SETTINGS.completion_timeout_per_gib * math.ceil(self.size / 1024)
+
+
+def _behaviour(kind: str, rng: random.Random, size: float, link: float) -> tuple[Callable[[float], float], ...]:
+    rate, part = link * math.exp(rng.uniform(math.log(0.05), math.log(3))), size * rng.uniform(0.02, 0.9)
+    if kind == "steady":
+        return (lambda _t: rate), (lambda _t: part)
+    if kind in ("bursty", "phases"):
+        on, off = (rng.uniform(2, 20), rng.uniform(1, 10)) if kind == "bursty" else (rng.uniform(20, 90), 40.0)
+        fast, slow = link * rng.uniform(0.8, 3), link * rng.uniform(0, 0.3)
+        before = rng.uniform(0, on + off)
+        return (lambda t: fast if (t + before) % (on + off) < on else slow), (lambda _t: part)
+    if kind == "growing":
+        before = rng.uniform(0, 120)
+        return (lambda _t: rate), (lambda t: size * min(0.9, 0.02 + 0.88 * (t + before) / 120))
+    fast, ends = link * rng.uniform(1.1, 3), rng.uniform(50, 70)
+    return (lambda t: fast if t < ends else 0.02 * link), (lambda _t: part)
+
+
+def fleet(count: int, seed: int) -> Iterator[Guest]:
+    rng = random.Random(seed)
+    for number in range(count):
+        kind = KINDS[number % len(KINDS)]
+        size = 2 ** rng.uniform(8, 13)
+        link = rng.choice((47.0, 110.0, 500.0, 1100.0))
+        writes, part = _behaviour(kind, rng, size, link)
+        # As the holder does: a large one is measured before it begins, one that waits for the link every few seconds.
+        looks = (0.0,) if number % 4 == 0 else (0.0, -3.0, -6.0)
+        known = max(part(t) * (1 - math.exp(-writes(t) / part(t))) for t in looks) if size / link > MEASURED else 0.0
+        yield Guest(kind, size, link, writes, part, known)
+
+
+@dataclass
+class End:
+    """of the model: did it come to its end in pre-copy, when; what was said and done at which second."""
+
+    converged: bool
+    seconds: float
+    said: float = math.inf
+    acted: float = math.inf
+
+
+def migrate(guest: Guest, watched: Deadlines | None = None) -> End:
+    """QEMU's pre-copy: what remains is sent; what is written meanwhile counts when little remains."""
+    now, remains, dirty, passes, looked = 0.0, guest.size, 0.0, 1, 0.0
+    small = PAUSE * guest.link
+    end = End(False, guest.most)
+    while now < guest.most:
+        now += STEP
+        remains -= guest.link * STEP
+        part = max(guest.set(now), 1.0)
+        dirty += max(0.0, guest.writes(now) * (1 - dirty / part)) * STEP
+        if remains <= small:
+            remains, dirty, passes = max(0.0, remains) + dirty, 0.0, passes + 1
+            if remains <= small:
+                end.converged, end.seconds = True, now
+                return end
+        if watched is not None and now - looked >= LOOK:
+            looked = now
+            verdict = watched.step(
+                now, True, Look(passes, int(remains * MIB), int(now * guest.link * MIB)), Mode.PRE_COPY
+            )
+            if verdict.forecast.converges is False:
+                end.said = min(end.said, now)
+            if verdict.action is DeadlineAction.POST_COPY:
+                end.acted = end.seconds = now
+                return end
+    return end
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--guests", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    told: dict[str, list[tuple[Guest, End, End]]] = {kind: [] for kind in KINDS}
+    for guest in fleet(given.guests, given.seed):
+        watched = Deadlines(SETTINGS, int(guest.size * MIB), guest.known * MIB)
+        told[guest.kind].append((guest, migrate(guest), migrate(guest, watched)))
+    for kind, ends in told.items():
+        print(line(kind, ends), flush=True)
+    every = [one for ends in told.values() for one in ends]
+    for known in (True, False):
+        print(line("measured" if known else "not measured", [one for one in every if bool(one[0].known) is known]))
+    print(f"bench-converge: guests={given.guests} {line('', every).strip()}")
+    return 0
+
+
+def line(name: str, ends: list[tuple[Guest, End, End]]) -> str:
+    would = [(free, seen) for _guest, free, seen in ends if free.converged]
+    never = [seen for _guest, free, seen in ends if not free.converged]
+    interfered = sum(seen.acted < free.seconds for free, seen in would) / max(1, len(would))
+    missed = sum(seen.said > RECOGNISED for seen in never) / max(1, len(never))
+    lost = sum(seen.seconds for seen in never) / max(1, len(never))
+    counts = f"{name:<13}" if not name else f"{name:<13} converge={len(would)} never={len(never)} "
+    return f"{counts}interfered={interfered:.3f} missed={missed:.3f} lost_vs_oracle={lost:.0f}s"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Who does not converge is known early, with its numbers; the others are left alone. More: make bench-converge."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.converge import Convergence, Look
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.link.deadline import DeadlineAction, Deadlines
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Mode
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.tests.bench.converge import (
+    KINDS,
+    MIB,
+    RECOGNISED,
+    SETTINGS,
+    Guest,
+    fleet,
+    migrate,
+)
+
+
+def guest(writes: float, working_set: float, size: float = 512, known: float = 0.0) -> Guest:
+    """On a link of 100 MiB/s. MiB and MiB/s."""
+    return Guest("", size, 100.0, lambda _t: writes, lambda _t: working_set, known)
+
+
+def watched(one: Guest, settings: MigrationSettings = SETTINGS) -> Deadlines:
+    return Deadlines(settings, int(one.size * MIB), one.known * MIB)
+
+
+def test_of_a_fleet_those_are_recognised_that_do_not_converge_and_the_others_left_alone() -> None:
+    ends = [(migrate(one), migrate(one, watched(one))) for one in fleet(40 * len(KINDS), 7)]
+    would = [(free, seen) for free, seen in ends if free.converged]
+    never = [seen for free, seen in ends if not free.converged]
+    assert len(never) > 20 and len(would) > 100
+    assert sum(seen.acted < free.seconds for free, seen in would) <= 0.02 * len(would)
+    assert sum(seen.said > RECOGNISED for seen in never) <= 0.05 * len(never)
+
+
+@pytest.mark.parametrize(("writes", "working_set"), [(300.0, 200.0), (120.0, 400.0), (60.0, 35.0)])
+def test_one_whose_pause_would_be_too_long_for_ever(writes: float, working_set: float) -> None:
+    """The last one writes less than the link carries, and comes to its end."""
+    one = guest(writes, working_set)
+    free, seen = migrate(one), migrate(one, watched(one))
+    assert (free.converged, seen.said < RECOGNISED) == ((True, False) if writes < 100 else (False, True))
+
+
+def test_a_longer_pause_is_a_longer_pause() -> None:
+    one = guest(300.0, 60.0)
+    assert not migrate(one).converged
+    settings = MigrationSettings(post_copy=True, on_timeout="post_copy", max_downtime_ms=1000)
+    assert migrate(one, watched(one)).said < RECOGNISED
+    assert migrate(one, watched(one, settings)).said == math.inf
+
+
+def test_what_was_measured_before_is_said_and_nothing_is_done_for_it() -> None:
+    """A burst may have been measured: the passes have to show it."""
+    one = guest(50.0, 300.0, size=8192, known=200.0)
+    seen = migrate(one, watched(one))
+    assert seen.said < 10
+    assert seen.converged and seen.acted == math.inf
+
+
+def test_post_copy_comes_long_before_the_completion_timeout() -> None:
+    one = guest(300.0, 200.0, size=4000)
+    seen = migrate(one, watched(one))
+    assert seen.said < seen.acted < one.most / 3
+
+
+def never_ending(on_timeout: str) -> tuple[float, DeadlineAction, Reason | None, str]:
+    """The first measure about a guest whose passes stay as they are: 200 MiB in 2 s."""
+    settings = MigrationSettings(on_timeout=on_timeout, completion_timeout_per_gib=100, progress_timeout=500)
+    deadlines = Deadlines(settings, 1 << 30)
+    for tenth in range(10_000):
+        now = tenth / 10
+        remaining = int((2 - now % 2) * 100 * MIB)
+        verdict = deadlines.step(now, True, Look(1 + int(now / 2), remaining, int(now * 100 * MIB)), Mode.PRE_COPY)
+        if verdict.action is not DeadlineAction.NONE:
+            return now, verdict.action, verdict.reason, verdict.message
+    raise AssertionError("nothing was done")
+
+
+def test_an_abort_helps_nobody_and_has_its_time_and_its_cause() -> None:
+    when, action, reason, text = never_ending("abort")
+    assert (when, action, reason) == (100.0, DeadlineAction.ABORT, Reason.NotConverging)
+    assert text == "writes 100 MiB/s, the link carries 100 MiB/s: it would pause for 2.0 s, 0.3 s are allowed"
+
+
+def test_disks_are_copied_first_and_say_nothing() -> None:
+    converges = Convergence()
+    found = [converges.look(float(s), Look(0, 10**9, s * 10**8), 1000.0) for s in range(60)]
+    assert {one.converges for one in found} == {None}
