@@ -86,6 +86,8 @@ def test_what_a_large_vm_writes_is_measured_before_it_begins(monkeypatch: pytest
             made._admitted.set()
         return {"u": rate}
 
+    waits = made._admitted.wait
+    monkeypatch.setattr(made._admitted, "wait", lambda seconds=1.0: waits(seconds))  # a bound, where it is forgotten
     monkeypatch.setattr(holder_job, "libvirt", SimpleNamespace(libvirtError=OSError))
     monkeypatch.setattr(holder_job, "measure", measured)
     monkeypatch.setattr(holder_job, "MEASURED_EVERY", 0)
