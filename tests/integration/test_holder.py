@@ -254,6 +254,38 @@ def test_a_deadline_is_enforced(lab: Lab, guest: Callable[..., dict[str, Any]], 
     lab.wait_ticking(["late"])
 
 
+NEVER = """
+client = ensure_holder()
+client.subscribe(0.5)
+client.order(order)
+said, end = [""], None
+while end is None:
+    for e in client.wait(5):
+        said += [j["never"] for j in e.get("jobs", []) if j["never"]]
+        end = e["outcome"] if e["event"] == "over" else end
+result = [said[-1], end]
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("measure", ["abort", "post_copy"])
+def test_a_guest_that_does_not_converge_is_told(lab: Lab, guest: Callable[..., dict[str, Any]], measure: str) -> None:
+    """It writes all of 64 MiB in less time than the link carries them."""
+    order = guest("busy", memory_mib=192, fill_mib=32, dirty_mib_s=60, dirty_region_mib=64)
+    order["settings"] = {"completion_timeout_per_gib": 60, "progress_timeout": 30, "on_timeout": measure}
+    order["settings"]["post_copy"] = measure == "post_copy"
+    for host in lab.hosts:
+        lab.shape(host, 120)
+    said, told = on(lab, "host-a", NEVER, order=order)
+    assert "the link carries 1" in said and "0.3 s are allowed" in said
+    if measure == "abort":
+        assert (told["reason"], told["at"]) == ("NotConverging", "host-a"), told
+        assert said.partition(":")[0].partition(" MiB")[0] in told["message"]
+    else:
+        assert (told["ok"], told["mode"], told["at"]) == (True, "PostCopy", "host-b"), told
+    lab.wait_ticking(["busy"])
+
+
 @pytest.mark.full
 def test_killed_holder_is_followed_by_one_that_watches(lab: Lab, guest: Callable[..., dict[str, Any]]) -> None:
     orders = [guest(f"orphan{i}", memory_mib=192, fill_mib=100) for i in range(3)]

@@ -76,7 +76,7 @@ def test_post_copy_comes_long_before_the_completion_timeout() -> None:
 
 def never_ending(on_timeout: str) -> tuple[float, DeadlineAction, Reason | None, str]:
     """The first measure about a guest whose passes stay as they are: 200 MiB in 2 s."""
-    settings = MigrationSettings(on_timeout=on_timeout, completion_timeout_per_gib=100, progress_timeout=500)
+    settings = MigrationSettings(on_timeout=on_timeout, completion_timeout_per_gib=100, progress_timeout=120)
     deadlines = Deadlines(settings, 1 << 30)
     for tenth in range(10_000):
         now = tenth / 10
