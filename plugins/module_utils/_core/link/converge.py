@@ -110,7 +110,7 @@ class Convergence:
         sizes = [turn.size for turn in self._turns]
         half = len(sizes) // 2
         older, newer = sum(sizes[:half]) / half, sum(sizes[-half:]) / half
-        ends = self._ends(newer, (newer / older) ** (1 / (len(sizes) - half)), carries, left)
+        ends = self._ends(newer, math.pow(newer / older, 1 / (len(sizes) - half)), carries, left)
         return Forecast(ends, writes, carries, newer / carries, self._allowed)
 
     def _ends(self, size: float, shrinks: float, carries: float, left: float) -> bool | None:
@@ -121,4 +121,4 @@ class Convergence:
         if shrinks >= SHRINKS:
             return False
         more = math.log(small / size) / math.log(shrinks)
-        return size / carries * (1 - shrinks**more) / (1 - shrinks) <= left
+        return size / carries * (1 - math.pow(shrinks, more)) / (1 - shrinks) <= left
