@@ -17,7 +17,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.looks import CONTROLLER, View
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid, playbook
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, own_uuid, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure, lines
@@ -81,7 +81,7 @@ class ActionModule(ActionBase):
         return {**base, **result}
 
     def _of_controller(self) -> dict[str, Any]:
-        return {"controller_uuid": own_uuid()}
+        return {"controller_uuid": own_uuid(), "roll_run": own_run()}
 
     def _of_next(self, result: Mapping[str, Any], _waited: float) -> dict[str, Any]:
         """What the next slice is given. `_waited`: seconds since the first one."""

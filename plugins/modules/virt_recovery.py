@@ -48,6 +48,10 @@ options:
         nothing would keep the host from starting them again.
     type: bool
     default: false
+  roll_run:
+    description: The run of a roll that recovers its own host. Set by the action plugin.
+    type: str
+    default: ''
 extends_documentation_fragment:
   - virtops.maintenance._recovery
   - virtops.maintenance._roll.playbook
@@ -212,6 +216,8 @@ def _request(params):
         views=views,
         **given_by(params),
         stays_off=params["stays_off"],
+        roll_run=params["roll_run"],
+        slots_on=params["slots_on"],
         ask=lambda: lives.check(params["playbook"]),
     )
 
@@ -234,6 +240,7 @@ def main() -> None:
             "views": {"type": "list", "elements": "dict", "default": []},
             **SPEC,
             "stays_off": {"type": "bool", "default": False},
+            "roll_run": {"type": "str", "default": ""},
             **options.HOSTS_SPEC,
             **options.POLICY_SPEC,
             **options.RUN_SPEC,

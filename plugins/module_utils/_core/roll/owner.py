@@ -14,7 +14,7 @@ stops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import words
@@ -126,13 +126,31 @@ def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool,
         if roll is not None and host in roll.out and refusal(roll, host, run, drains):
             raise RollTakenOver(words.is_taken_over(roll, run))
         return False
+    _let(store, clock, roll, lambda found: refusal(found, host, run, drains))
+    return False
+
+
+def check_dead(store: RollStore, host: str, run: str, clock: Clock) -> None:
+    """Before the recovery of this host by `run`: a roll that works on it, and lives, waits for it. It ends by itself,
+    or says that the host does not come back. Raises RollRefused."""
+
+    def works_on_it(found: Roll | None) -> str:
+        entry = found.hosts.get(host) if found is not None else None
+        if entry is None or not entry.is_out or entry.stage is Stage.FAILED:
+            return ""
+        return refusal(found, host, run, drains=True)
+
+    _let(store, clock, store.read()[0], works_on_it)
+
+
+def _let(store: RollStore, clock: Clock, roll: Roll | None, why: Callable[[Roll | None], str]) -> None:
+    """Until that roll is seen to be dead. Raises RollRefused when it is seen to live."""
     watch = Watch({}, clock.now())
-    while why := refusal(roll, host, run, drains):
+    while text := why(roll):
         dead = watch.dead(roll, clock)
         if watch.moved:
-            raise RollRefused(why)
+            raise RollRefused(text)
         if dead:
-            return False
+            return
         clock.sleep(_PAUSE)
         roll, _seen = store.read()
-    return False

@@ -77,6 +77,17 @@ def check_host(
         volumes.close()
 
 
+def check_dead(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str) -> None:
+    """Before this host is recovered: no roll works on it. Raises RollRefused, RecordError."""
+    volumes = RollVolumes(hosts, quorum_hosts)
+    try:
+        owner.check_dead(volumes, host, roll_run, system_clock())
+    except RollUnreadable:
+        return  # what is written of the recovery needs most of them, too
+    finally:
+        volumes.close()
+
+
 def check_write(volumes: RollVolumes, roll_run: str) -> None:
     """Before each write of a slice that belongs to the roll of this run. Where most of those that keep the record are
     silent, those that answer are believed, as before the slice. Raises RollTakenOver, RecordError."""

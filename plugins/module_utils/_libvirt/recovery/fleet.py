@@ -19,7 +19,7 @@ from ..host.connection import HostUnreachable, is_lost, keep_state, libvirt
 from ..observe.host import Host, HostConfig, HostNow
 from ..observe.observe import node_of
 from ..observe.peers import Peers, open_peer
-from ..records import protected
+from ..records import protected, roll
 from ..records.protected import Kept
 from ..records.recovery import RecoveryVolumes
 from .look import answers, now
@@ -42,6 +42,8 @@ class Fleet:
         self.others: dict[str, Host] = {own.name: Host(own, acts=acts)}
         self.others |= {c.name: Host(c, open_peer, acts=acts) for c in peers if c.name != host}
         self.keepers = list(quorum_hosts(self.others))
+        dead = {c.name: Host(c, open_peer, acts=acts) for c in peers if c.name == host}
+        self._all = {**self.others, **dead}
         self.record = RecoveryVolumes(self.others, self.keepers, host)
         self._peers = Peers(self.others.values())
 
@@ -51,6 +53,10 @@ class Fleet:
     def __exit__(self, *_error: object) -> None:
         self.record.close()
         self._peers.close()
+
+    def check_roll(self, run: str, slots_on: str) -> None:
+        """No roll but that of `run` works on the host. Raises RollRefused."""
+        roll.check_dead(self._all, quorum_hosts(self._all, slots_on), self.host, run)
 
     def kept(self) -> tuple[Kept | None, list[str]]:
         """What the keepers have of the host, and why some have nothing. Hosts that were not asked who takes its VMs

@@ -36,8 +36,8 @@ from .look import look, now
 @dataclass(frozen=True)
 class Request:
     """`own`: the peer that this runs on. `host`: the one that died, which is one of `peers`. `views`: what was seen of
-    it. `confirm`: HOST@TIME, a person's word; `said`: that of the user's tasks. `ask` raises where the playbook has
-    ended."""
+    it. `confirm`: HOST@TIME, a person's word; `said`: that of the user's tasks. `roll_run`: of the
+    roll that recovers it, which has its record by `slots_on`. `ask` raises where the playbook has ended."""
 
     own: HostConfig
     peers: Sequence[HostConfig]
@@ -52,6 +52,8 @@ class Request:
     confirm: str = ""
     said: Mapping[str, Any] = field(default_factory=dict)
     stays_off: bool = False
+    roll_run: str = ""
+    slots_on: str = ""
     ask: Callable[[], None] = field(default=lambda: None)
 
 
@@ -65,7 +67,7 @@ def seen_from(request: Request) -> View:
 
 
 def recover(request: Request, acts: bool) -> dict[str, Any]:
-    """One slice of it. Raises PolicyError, RecordError, RollUnreadable, HostUnreachable."""
+    """One slice of it. Raises PolicyError, RecordError, RollRefused, RollUnreadable, HostUnreachable."""
     with Fleet(request.own, request.peers, request.host, acts) as fleet:
         judged = judge(request.host, request.views, len(fleet.others))
         if not judged.lives and not judged.may_be_fenced:  # too few peers to look are too few to read the record of
@@ -73,6 +75,9 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
         known, _seen = fleet.record.read()
         if judged.lives:
             return _back(request, fleet, judged, known, acts)
+        first = known is None or known.run != request.run_id
+        if first and request.proof is None and not request.said:  # before it is switched off
+            fleet.check_roll(request.roll_run, request.slots_on)
         proof = _proof(request, known)
         if proof is None:
             if acts:

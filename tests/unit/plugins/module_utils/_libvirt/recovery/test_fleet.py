@@ -15,6 +15,9 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, PolicyError, Rule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.record import Recovery, Step
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Clock, HostEntry, Roll, Stage
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import roll
 from ansible_collections.virtops.maintenance.tests.recover import bed, judge
 from ansible_collections.virtops.maintenance.tests.recover.bed import DEAD, Killed, World, agent, recover
 
@@ -298,6 +301,46 @@ def test_a_proof_ends_when_the_host_is_seen_alive(world: World) -> None:
     world.net.discard(DEAD)
     with pytest.raises(PolicyError, match="no run before this one found a dead"):
         recover(world, confirm=f"{DEAD}@{dead}")
+
+
+@pytest.mark.parametrize(
+    ("stage", "lives", "run", "refused"),
+    [
+        (Stage.REBOOTING, True, "mine", True),
+        (Stage.DRAINING, True, "mine", True),
+        (Stage.REBOOTING, False, "mine", False),
+        (Stage.REBOOTING, True, "theirs", False),  # the roll itself recovers it
+        (Stage.FAILED, True, "mine", False),
+        (Stage.WAITING, True, "mine", False),
+        (Stage.DONE, True, "mine", False),
+    ],
+)
+def test_beside_a_roll_that_works_on_the_host_it_is_refused_before_the_host_is_switched_off(
+    world: World, monkeypatch: pytest.MonkeyPatch, stage: Stage, lives: bool, run: str, refused: bool
+) -> None:
+    known, now = Roll("7f3a", "theirs", "ann", "", "", {DEAD: HostEntry(DEAD, stage)}), [0.0]
+
+    def write() -> None:
+        for name in "abc":
+            world.volumes[name] = {k: v for k, v in world.volumes[name].items() if not k.startswith("roll.")}
+            world.volumes[name][f"roll.{known.beat + 1}"] = known.to_json()
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        known.beat += lives
+        write()
+
+    monkeypatch.setattr(roll, "system_clock", lambda: Clock(lambda: now[0], world.wall, sleep))
+    write()
+    world.cut_power()
+    events = len(world.log)
+    if refused:
+        with pytest.raises(RollRefused, match=f"a belongs to roll 7f3a.*; it is {stage.value}"):
+            go(world, roll_run=run)
+        assert {what for what, *_ in world.log[events:]} <= {"last look"}
+    else:
+        assert go(world, roll_run=run)["phase"] == "Recovered"
+        good(world)
 
 
 def test_where_too_few_peers_are_there_it_says_so_and_reads_no_record() -> None:
