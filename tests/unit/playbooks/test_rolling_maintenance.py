@@ -343,14 +343,20 @@ LOOKED, PROVEN = "host-a recover by host-b, no proof", "host-a recover by host-b
 @pytest.mark.parametrize(
     ("fault", "on_dead", "calls", "said"),
     [
-        ("", "recover", [LOOKED, PROVEN], "host-a is recovered (maintenance_on_dead): its VMs run elsewhere."),
+        ("", "recover", [LOOKED, PROVEN], "Its recovery (maintenance_on_dead): its VMs run elsewhere."),
         pytest.param("", "tell", [], "would reboot the control node.", marks=pytest.mark.full),
-        pytest.param("host-a lives", "recover", [LOOKED], "control node. it lives.", marks=pytest.mark.full),
+        pytest.param(
+            "host-a lives",
+            "recover",
+            [LOOKED],
+            "control node. Its recovery (maintenance_on_dead): it lives.",
+            marks=pytest.mark.full,
+        ),
         pytest.param(
             "host-a stays on",
             "recover",
             [LOOKED],
-            "Not recovered (maintenance_on_dead): its status is still on.",
+            "Its recovery is incomplete (maintenance_on_dead): its status is still on.",
             marks=pytest.mark.full,
         ),
     ],
