@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.action.virt_recovery import ActionModule as Libvirts
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run
 
 
 class ActionModule(Libvirts):
@@ -16,7 +17,7 @@ class ActionModule(Libvirts):
     module = "virtops.maintenance.kubevirt_recovery"
 
     def _of_controller(self) -> dict[str, Any]:
-        return {}
+        return {"roll_run": own_run()}
 
     def _of_next(self, result: Mapping[str, Any], waited: float) -> dict[str, Any]:
         return {"run_id": result["run_id"], "waited": waited}

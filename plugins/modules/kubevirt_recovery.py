@@ -138,6 +138,7 @@ def main() -> None:
             "waited": {"type": "float", "default": 0.0},
             "slice": {"type": "int", "default": 15},
             "lock_namespace": {"type": "str", "default": "default"},
+            "roll_run": {"type": "str", "default": ""},
             **AUTH_SPEC,
             **options.RUN_SPEC,
             **lives.SPEC,
@@ -160,6 +161,7 @@ def main() -> None:
             ask=lambda: lives.check(params["playbook"]),
             processes=lives.noted(params["playbook"]),
             lock_namespace=params["lock_namespace"],
+            roll_run=params["roll_run"],
         )
         result = recover(request, acts=not module.check_mode)
     except FAILURES as exc:

@@ -272,6 +272,8 @@ def test_a_node_that_a_roll_has_is_left_to_it(sim, rescue, operator, monkeypatch
     with pytest.raises(RollRefused, match="n1 belongs to roll r"):
         rescue.slice(FENCED)
     assert untouched(sim, "vm")
+    rescue.slice(FENCED, roll_run="us")  # the roll recovers it itself
+    assert not untouched(sim, "vm")
 
 
 def test_a_node_that_an_operator_recovers_is_left_to_it(sim, rescue, monkeypatch) -> None:

@@ -105,7 +105,7 @@ def acts(ask: Asked) -> Acts:
     if ask.state == "looked":
         return (yield from _looked(ask))
     if ask.lost:
-        return {"failed": True, "msg": words.is_lost(ask.host, ask.platform)}
+        return {"failed": True, "msg": words.is_lost(ask.host)}
     return _not_said_here(ask, (yield from _IN_A_ROLL[ask.state](ask)))
 
 

@@ -249,13 +249,10 @@ def left_as_before() -> str:
     return "it stays out of service, as the run before left it"
 
 
-def is_lost(host: str, platform: str, why: str = "it does not answer") -> str:
+def is_lost(host: str, why: str = "it does not answer") -> str:
     """Of a host in a roll, most often one that did not come back from its reboot."""
-    text = f"{host} cannot be reached: {why}"
-    if platform != "libvirt":
-        return text
     return (
-        f"{text.rstrip('.')}. If it does not come back, this starts its VMs elsewhere, once it is proven to be off:"
+        f"{host} cannot be reached: {why.rstrip('.')}. If it does not come back, this starts its VMs elsewhere, once it is proven to be off:"
         f" ansible-playbook virtops.maintenance.recover -e maintenance_hosts={host}"
     )
 

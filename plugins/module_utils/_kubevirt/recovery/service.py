@@ -29,7 +29,7 @@ from ..._core.recovery.nodes import (
     read,
 )
 from ..._core.recovery.proof import Proof, given
-from ..._core.roll.owner import check_host
+from ..._core.roll.owner import check_dead
 from ..api.client import Client
 from ..api.errors import KubeError
 from ..objects import names
@@ -63,10 +63,11 @@ class Request:
     ask: Callable[[], None] = field(default=lambda: None)
     processes: str = ""  # for the Lease, see _playbook/lives
     lock_namespace: str = "default"
+    roll_run: str = ""  # of the roll that recovers it
 
 
 def recover(request: Request, acts: bool) -> dict[str, Any]:
-    """Raises KubeError, NodeUnknown, RecordError, PolicyError, LockHeld, Superseded, RollRefused, RollTakenOver."""
+    """Raises KubeError, NodeUnknown, RecordError, PolicyError, LockHeld, Superseded, RollRefused."""
     client = Client(request.auth)
     client.before_write = request.ask
     try:
@@ -74,8 +75,6 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
         seen = node.read()
         if not acts or not may_write(judge_node(seen), read(node.notes, names.RECOVERY)):
             return _slice(request, node, seen, acts)
-        roll = RollLease(client, request.lock_namespace)
-        check_host(roll, request.node, "", system_clock(), request.waited > 0, drains=False)
         return _leased(request, client, node)
     finally:
         client.close()
@@ -86,7 +85,11 @@ def _leased(request: Request, client: Client, node: DeadNode) -> dict[str, Any]:
     holder, seconds = f"{request.run_id} recover", int(request.seconds) + 20
     lock = Lock(client, request.lock_namespace, request.node, holder, seconds)
     lock.annotate = lambda notes: {**notes, PROCESSES: request.processes}
-    seen = node.read() if lock.go_on() else lock.take(seconds + _SPARE, node.read)
+    if lock.go_on():
+        seen = node.read()
+    else:
+        check_dead(RollLease(client, request.lock_namespace), request.node, request.roll_run, system_clock())
+        seen = lock.take(seconds + _SPARE, node.read)
 
     def before_write() -> None:
         lock.keep()

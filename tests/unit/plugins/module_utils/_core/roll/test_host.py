@@ -280,8 +280,6 @@ def test_of_one_that_is_lost_nothing_is_done(state: str) -> None:
     said, result, _done = play(Asked(state, "b", lost=True))
     assert said == [] and result["msg"].startswith("b cannot be reached: it does not answer. If it does not come back")
     assert result["msg"].endswith("ansible-playbook virtops.maintenance.recover -e maintenance_hosts=b")
-    _said, result, _done = play(Asked(state, "b", lost=True, platform="kubevirt"))
-    assert result["msg"] == "b cannot be reached: it does not answer"
 
 
 @pytest.mark.parametrize(("state", "kind"), [("drained", "drain"), ("active", "restore")])
