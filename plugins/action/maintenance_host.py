@@ -115,10 +115,7 @@ class ActionModule(ActionBase):
             if act.turn is None:
                 raise
             # A failure, which the playbook of the roll can record.
-            return {
-                "failed": True,
-                "msg": words.is_lost(self._options["roll_host"], str(exc)),
-            }
+            return {"failed": True, "msg": words.is_lost(self._options["roll_host"], str(exc))}
         if act.turn is not None and kind in _LONG:
             report = of_task(self._templar, self._vars, bool(self._task.check_mode))
             told = {"drain": report.drain, "restore": report.restore, "move": report.moved_back}

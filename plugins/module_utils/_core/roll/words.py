@@ -252,8 +252,8 @@ def left_as_before() -> str:
 def is_lost(host: str, why: str = "it does not answer") -> str:
     """Of a host in a roll, most often one that did not come back from its reboot."""
     return (
-        f"{host} cannot be reached: {why.rstrip('.')}. If it does not come back, this starts its VMs elsewhere, once it is proven to be off:"
-        f" ansible-playbook virtops.maintenance.recover -e maintenance_hosts={host}"
+        f"{host} cannot be reached: {why.rstrip('.')}. If it does not come back, this starts its VMs elsewhere, once it"
+        f" is proven to be off: ansible-playbook virtops.maintenance.recover -e maintenance_hosts={host}"
     )
 
 
