@@ -48,6 +48,7 @@ options:
 extends_documentation_fragment:
   - virtops.maintenance._recovery
   - virtops.maintenance._roll.playbook
+  - virtops.maintenance._roll.run
   - virtops.maintenance._kubernetes
   - virtops.maintenance._kubernetes.run
   - virtops.maintenance._attributes

@@ -48,13 +48,10 @@ options:
         nothing would keep the host from starting them again.
     type: bool
     default: false
-  roll_run:
-    description: The run of a roll that recovers its own host. Set by the action plugin.
-    type: str
-    default: ''
 extends_documentation_fragment:
   - virtops.maintenance._recovery
   - virtops.maintenance._roll.playbook
+  - virtops.maintenance._roll.run
   - virtops.maintenance._libvirt
   - virtops.maintenance._libvirt.policy
   - virtops.maintenance._libvirt.run
