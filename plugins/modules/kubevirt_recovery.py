@@ -10,8 +10,8 @@ module: kubevirt_recovery
 short_description: Let Kubernetes start the VMs of a node that died elsewhere, once it is proven to be off
 version_added: 0.1.0
 description:
-  - Reads how the node looks to Kubernetes and to virt-handler. Without a proof that it is off it records on the Node
-    when it was found dead, and changes nothing else.
+  - Reads how the node looks to Kubernetes, by its kubelet's Lease too, and to virt-handler. Without a proof that it is
+    off it records on the Node when it was found dead, and changes nothing else.
   - With a proof it cordons the node and gives it the taint V(node.kubernetes.io/out-of-service) in one write. That is
     refused by the API if the kubelet has reported in between. Kubernetes then deletes its pods, and KubeVirt starts
     the VMs again that their run strategy lets it start. It ends migrations from and to the node, too.
@@ -20,7 +20,8 @@ description:
     id of before it was never off, and the taint stays.
   - One run has the Lease of the node, as for a drain. Another recovery, or a drain, of the node meanwhile is refused,
     and so is this one while a roll that has the node runs.
-  - A node that an operator recovers already (FenceAgentsRemediation, SelfNodeRemediation) is left alone.
+  - A node that an operator recovers already (FenceAgentsRemediation, SelfNodeRemediation, MachineHealthCheck) is left
+    alone.
   - The playbook C(recover) calls it; see docs/dead-host.md.
 author:
   - The virtops.maintenance contributors (@virtops)

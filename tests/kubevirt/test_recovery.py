@@ -26,13 +26,15 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease, system_clock
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.recovery import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.recovery.service import Request, recover
+from ansible_collections.virtops.maintenance.tests.kubevirt.test_attached import vm_with_disk
 from kubesim import nodelife
 from kubesim.cluster import Kubesim
-from kubesim.kinds import BY_PLURAL, NODES, VMIMS, VMIS
+from kubesim.kinds import BY_PLURAL, NODES, VMIMS, VMIS, VMS
 from kubesim.words import annotations, condition, final
 
 FENCED = Proof(Kind.AGENT, "2026-11-27T14:03:00Z", "fence_lab on ctl", "fence_lab, which read it back as off")
 LEASES = BY_PLURAL["leases"]
+EXTERNAL = "host.metal3.io/external-remediation"
 TAINT, RECORD = nodelife.OUT_OF_SERVICE, "virtops.maintenance/recovery"
 
 
@@ -235,6 +237,37 @@ def test_each_run_watches_for_ten_minutes_whatever_the_heartbeats_say(sim, rescu
     assert rescue.run(run_id="run-s")["phase"] == "Recovered" and sim.node_of("vm") == "n2"
 
 
+def test_a_volume_that_is_still_attached_to_the_dead_node_is_waited_for_and_named(sim, rescue) -> None:
+    vm_with_disk(sim, "db")
+    sim.world.detach_seconds = 1e7
+    slow = {"lab/start-seconds": "3000"}
+    sim.edit(
+        VMS, "db", lambda o: o["spec"]["template"]["metadata"].setdefault("annotations", {}).update(slow), "default"
+    )
+    die(sim)
+    assert rescue.slice(FENCED)["phase"] == "Recovering"
+    sim.until(lambda: (sim.world.store.find(VMIS, "default", "db") or {}).get("status", {}).get("nodeName") != "n1")
+    sim.until(lambda: (sim.world.store.find(VMIS, "default", "db") or {}).get("status", {}).get("phase") == "Scheduled")
+    verdict, text = rows(rescue.slice())["db"]
+    assert verdict == "waits" and "pv-db of default/db is still attached to n1" in text, text
+    found = rescue.slice(waited=601.0)
+    assert found["phase"] == "Blocked" and "Look at the VolumeAttachment" in rows(found)["db"][1], found
+
+
+def test_a_node_whose_kubelet_renews_its_lease_lives(sim, rescue) -> None:
+    sim.add_vm("vm", "n1")
+    die(sim)
+    meta = {"name": "n1", "namespace": "kube-node-lease"}
+    then = (datetime.now(UTC) - timedelta(minutes=50)).strftime("%Y-%m-%dT%H:%M:%S.000000Z")
+    sim.add("leases", {"metadata": meta, "spec": {"renewTime": then}})
+    found = rescue.run(FENCED)
+    assert found["phase"] == "Alive" and "has renewed its Lease" in found["message"], found
+    assert untouched(sim, "vm")
+    long_ago = {"renewTime": "2026-01-01T10:00:00.000000Z"}
+    sim.edit(LEASES, "n1", lambda o: o["spec"].update(long_ago), "kube-node-lease")
+    assert "the kubelet's Lease is" in rescue.run()["message"]
+
+
 def test_of_two_that_recover_a_node_one_has_its_lease_until_it_is_over(sim, rescue, operator, monkeypatch) -> None:
     monkeypatch.setattr(service, "_SPARE", -1e3)
     sim.add_vm("vm", "n1")
@@ -276,18 +309,27 @@ def test_a_node_that_a_roll_has_is_left_to_it(sim, rescue, operator, monkeypatch
     assert not untouched(sim, "vm")
 
 
-def test_a_node_that_an_operator_recovers_is_left_to_it(sim, rescue, monkeypatch) -> None:
+MACHINE = {"name": "m1", "namespace": "openshift-machine-api"}
+
+
+@pytest.mark.parametrize(
+    ("where", "found", "named"),
+    [
+        ("list fenceagentsremediations", ([{"metadata": {"name": "n1"}}], "1"), "FenceAgentsRemediation n1 recovers"),
+        ("find machines/m1", {"metadata": {**MACHINE, "deletionTimestamp": "2026-11-27T14:03:00Z"}}, "Machine m1"),
+        ("find machines/m1", {"metadata": {**MACHINE, "annotations": {EXTERNAL: ""}}}, "MachineHealthCheck"),
+    ],
+    ids=["medik8s", "a Machine that is replaced", "a Machine whose host is rebooted"],
+)
+def test_a_node_that_an_operator_recovers_is_left_to_it(sim, rescue, monkeypatch, where, found, named) -> None:
     sim.add_vm("vm", "n1")
+    of_machine = {"machine.openshift.io/machine": "openshift-machine-api/m1"}
+    sim.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update(of_machine))
     die(sim)
     rescue.run()
-    listed: Callable[..., Any] = Client.list
-
-    def with_operator(client: Client, path: str, *more: Any) -> Any:
-        if "fenceagentsremediations" in path:
-            return [{"metadata": {"name": "n1"}}], "1"
-        return listed(client, path, *more)
-
-    monkeypatch.setattr(Client, "list", with_operator)
-    found = rescue.run(FENCED)
-    assert found["phase"] == "Refused" and "FenceAgentsRemediation n1" in found["message"], found
+    call, part = where.split()
+    asked: Callable[..., Any] = getattr(Client, call)
+    monkeypatch.setattr(Client, call, lambda self, path, *more: found if part in path else asked(self, path, *more))
+    result = rescue.run(FENCED)
+    assert result["phase"] == "Refused" and named in result["message"], result
     assert untouched(sim, "vm")

@@ -32,8 +32,8 @@ RECOVERING = "Recovering"  # the phase of a run that goes on
 @dataclass(frozen=True)
 class NodeSeen:
     """`ready`: status of its condition Ready, `since` that time. `beat`: virt-handler's last heartbeat, `newest` that
-    of all nodes, by which time is told. Times are seconds since the epoch, 0 where there is none; `at`: `since` in
-    UTC."""
+    of all nodes, by which time is told. `lease`: when its kubelet renewed its Lease last. Times are seconds since the
+    epoch, 0 where there is none; `at`: `since` in UTC."""
 
     name: str
     ready: str
@@ -42,22 +42,26 @@ class NodeSeen:
     beat: float
     newest: float
     boot_id: str
+    lease: float = 0.0
 
 
 def judge_node(seen: NodeSeen) -> Judgement:
-    """How it looks by its condition and by virt-handler's heartbeat."""
+    """How it looks by its condition, by its kubelet's Lease and by virt-handler's heartbeat."""
     name, at = seen.name, seen.at or "a time that is not told"
     if seen.ready == "True":
         return Judgement(Looks.ALIVE, f"{name} lives: it is Ready{f' since {seen.at}' if seen.at else ''}.")
     if seen.ready != "Unknown":
         return Judgement(Looks.NOT_READY, f"{name} lives, and is not Ready since {at}: its kubelet says so itself.")
+    if seen.lease > seen.since:
+        return Judgement(Looks.NOT_READY, f"{name} lives: its kubelet has renewed its Lease since {at}.")
     if seen.beat > seen.since:
         text = f"{name}'s kubelet is silent since {at}, and its virt-handler is not: its guests may be running."
         return Judgement(Looks.KUBELET_DEAD, text)
     if seen.newest - seen.since < HEARTBEAT_DUE:
         text = f"{name}'s kubelet is silent since {at}. Whether its virt-handler is, too, is seen within two minutes."
         return Judgement(Looks.NOT_KNOWN, text)
-    text = f"{name} is probably dead: its kubelet and its virt-handler are silent since {at}."
+    age = f"; the kubelet's Lease is {max(0.0, seen.newest - seen.lease):.0f} s old" if seen.lease else ""
+    text = f"{name} is probably dead: its kubelet and its virt-handler are silent since {at}{age}."
     return Judgement(Looks.PROBABLY_DEAD, text)
 
 
@@ -79,6 +83,11 @@ def why_it_stays(namespace: str, name: str, bare: bool, restarts: bool, strategy
         return "It has no VirtualMachine, so its definition goes with its instance. Create it again."
     if restarts:
         return ""
+    if strategy == "Once":
+        return (
+            "Its run strategy is Once: nothing starts it again. KubeVirt does once its instance is deleted: "
+            f"kubectl delete vmi {name} -n {namespace}"
+        )
     return f"Its run strategy is {strategy}: nothing starts it again. Start it: virtctl start {name} -n {namespace}"
 
 
@@ -120,13 +129,14 @@ class Verdict(str, Enum):
 @dataclass(frozen=True)
 class GuestNow:
     """`old`: its instance of before is still there. `at`: where another one runs. `waits`: why none runs yet, in words;
-    `gone`: its VirtualMachine was deleted."""
+    `gone`: its VirtualMachine was deleted. `held`: its volumes that are still attached to the node of before."""
 
     guest: Guest
     old: bool = False
     at: str = ""
     waits: str = ""
     gone: bool = False
+    held: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,9 +164,14 @@ def _row(node: str, one: GuestNow, over: bool) -> GuestRow:
         return GuestRow(guest, Verdict.STAYS, "", f"its instance on {node} is still there. Look at its pod.")
     if guest.stays:
         return GuestRow(guest, Verdict.STAYS, "", guest.stays)
+    waits = one.waits or "It is not started."
+    if one.held:
+        waits = f"{', '.join(one.held)} is still attached to {node}, and it waits for that to end. {waits}"
+    if over and one.held:
+        waits = f"{waits} Look at the VolumeAttachment and the CSI driver."
     if over:
-        return GuestRow(guest, Verdict.STAYS, "", f"{one.waits or 'It is not started.'} Run recover again to watch it.")
-    return GuestRow(guest, Verdict.WAITS, "", f"{name}: {one.waits or 'it is started anew'}")
+        return GuestRow(guest, Verdict.STAYS, "", f"{waits} Run recover again to watch it.")
+    return GuestRow(guest, Verdict.WAITS, "", f"{name}: {waits}")
 
 
 def phase_of(rows: Sequence[GuestRow], acts: bool) -> str:

@@ -34,19 +34,23 @@ class Attachments:
 
     def left(self, node: Obj | None, pods: Sequence[Obj]) -> tuple[str, ...]:
         """In words. `pods`: those of the node; what they use stays attached. Raises KubeError."""
+        used = set(_claims_of(pods))
+        return tuple(text for claim, text in self.attached(node) if claim not in used)
+
+    def attached(self, node: Obj | None) -> list[tuple[tuple[str, str], str]]:
+        """Each volume: namespace and name of its claim, and in words. Raises KubeError."""
         named = facts.status(node or {}).get("volumesAttached") or []
         if not named:
-            return ()
-        used, known = set(_claims_of(pods)), self._claims or {}
+            return []
+        known = self._claims or {}
         here = self._attachments(named)
         if here and self._claims is None:
             persistent, _version = self._client.list(f"{names.CORE}/persistentvolumes")
             known = self._claims = {one["metadata"]["name"]: _claim(one) for one in persistent}
-        return tuple(
-            f"Volume {name} of {'/'.join(known.get(name, ('?', '?')))}{_trouble(one)}"
-            for name, one in sorted(here.items())
-            if known.get(name) not in used
-        )
+        of = {name: known.get(name, ("?", "?")) for name in here}
+        return [
+            (of[name], f"Volume {name} of {'/'.join(of[name])}{_trouble(one)}") for name, one in sorted(here.items())
+        ]
 
     def _attachments(self, named: list[Obj]) -> dict[str, Obj]:
         read, before, here = self._read

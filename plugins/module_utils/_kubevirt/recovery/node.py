@@ -12,7 +12,10 @@ from ..._core.recovery.nodes import Guest, GuestNow, NodeRecovery, NodeSeen, why
 from ..api.client import Client
 from ..api.errors import KubeError, NodeUnknown
 from ..objects import facts, names, nodes
+from ..observe.attachments import Attachments
+from ..placement.targets import claims as claims_of
 from ..preflight.cluster import now_of
+from ..waiting.volume_claims import not_shared
 
 Obj = dict[str, Any]
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
@@ -22,6 +25,10 @@ _OPERATORS = {
     "FenceAgentsRemediation": "fence-agents-remediation.medik8s.io/v1alpha1/fenceagentsremediations",
     "SelfNodeRemediation": "self-node-remediation.medik8s.io/v1alpha1/selfnoderemediations",
 }
+# What the Machine API of OpenShift works on: a MachineHealthCheck deletes the Machine, or marks it for its host.
+_MACHINES, _MACHINE = "/apis/machine.openshift.io/v1beta1", "machine.openshift.io/machine"
+_EXTERNAL = "host.metal3.io/external-remediation"
+_KUBELETS = names.leases("kube-node-lease")
 _ON = "remediation.medik8s.io/node-name"
 _TRIES = 5  # while others write the Node at the same time
 
@@ -33,6 +40,7 @@ class DeadNode:
         self._client = client
         self.name = name
         self.obj: Obj = {}
+        self._attachments = Attachments(client, name)
 
     def read(self) -> NodeSeen:
         """How it looks now."""
@@ -50,8 +58,22 @@ class DeadNode:
             at=at,
             beat=facts.seconds(facts.annotations(found).get("kubevirt.io/heartbeat")),
             newest=now_of(every),
+            lease=self._lease(),
             boot_id=str((facts.status(found).get("nodeInfo") or {}).get("bootID") or ""),
         )
+
+    def _found(self, path: str) -> Obj | None:
+        """None: there is none, or it may not be read."""
+        self._client.optional.add(path)
+        try:
+            return self._client.find(path)
+        except KubeError:
+            return None
+
+    def _lease(self) -> float:
+        """When its kubelet renewed its Lease; 0: it has none, or it may not be read."""
+        lease = self._found(f"{_KUBELETS}/{self.name}") or {}
+        return facts.seconds((lease.get("spec") or {}).get("renewTime"))
 
     @property
     def notes(self) -> dict[str, str]:
@@ -90,7 +112,7 @@ class DeadNode:
 
     def operators(self) -> list[str]:
         """Who recovers it already. What may not be read, or is not installed, is none."""
-        found = []
+        found = self._machine()
         for kind, path in _OPERATORS.items():
             full = f"/apis/{path}"
             self._client.optional.add(full)
@@ -104,6 +126,14 @@ class DeadNode:
                 if self.name in (one["metadata"]["name"], facts.annotations(one).get(_ON))
             ]
         return found
+
+    def _machine(self) -> list[str]:
+        namespace, _slash, name = facts.annotations(self.obj).get(_MACHINE, "").partition("/")
+        if not name:
+            return []
+        machine = self._found(f"{_MACHINES}/namespaces/{names.one(namespace)}/machines/{names.one(name)}")
+        busy = machine is not None and (facts.deleted(machine) or _EXTERNAL in facts.annotations(machine))
+        return [f"The Machine API (MachineHealthCheck, Machine {name})"] if busy else []
 
     # Its VMs
 
@@ -125,16 +155,27 @@ class DeadNode:
         """What has become of these."""
         every, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances")
         by_key = {facts.key(vmi): vmi for vmi in every}
-        return [self._guest(vm, by_key.get((vm.namespace, vm.name))) for vm in vms]
+        attached = self._attached()
+        return [self._guest(vm, by_key.get((vm.namespace, vm.name)), attached) for vm in vms]
 
-    def _guest(self, vm: Guest, vmi: Obj | None) -> GuestNow:
+    def _attached(self) -> dict[tuple[str, str], str]:
+        """Claims whose volumes the node still has. It is told and decides nothing, so it may be missing."""
+        try:
+            return dict(self._attachments.attached(self.obj))
+        except KubeError:
+            return {}
+
+    def _guest(self, vm: Guest, vmi: Obj | None, attached: dict[tuple[str, str], str]) -> GuestNow:
         if vmi is not None and vmi["metadata"]["uid"] == vm.uid:
             if not facts.final(vmi):
                 return GuestNow(vm, old=True)
             vmi = None  # what KubeVirt leaves of one that nothing starts again
         if vmi is not None and facts.phase(vmi) == "Running":
             return GuestNow(vm, at=str(facts.status(vmi).get("nodeName") or ""))
+        waits = vmi is not None and attached and not_shared(self._client, vmi)
+        claims = claims_of(vmi) if vmi is not None and waits else []
+        held = tuple(attached[vm.namespace, claim] for claim in claims if (vm.namespace, claim) in attached)
         machine = self._client.find(names.kubevirt(vm.namespace, "virtualmachines", vm.name))
         if machine is None and vmi is None:
             return GuestNow(vm, gone=not vm.stays)
-        return GuestNow(vm, waits=facts.not_started(vmi, machine).message)
+        return GuestNow(vm, waits=facts.not_started(vmi, machine).message, held=held)

@@ -25,4 +25,5 @@ def test_what_only_looks_waits_for_nothing() -> None:
 def test_what_nothing_starts_again_is_named_with_what_to_do() -> None:
     assert why_it_stays("space", "vm", bare=False, restarts=True, strategy="Always") == ""
     assert "virtctl start vm -n space" in why_it_stays("space", "vm", bare=False, restarts=False, strategy="Manual")
+    assert "kubectl delete vmi vm -n space" in why_it_stays("space", "vm", bare=False, restarts=False, strategy="Once")
     assert "Create it again" in why_it_stays("space", "vm", bare=True, restarts=True, strategy="")
