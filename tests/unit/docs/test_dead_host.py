@@ -58,8 +58,8 @@ def test_the_table_has_each_way_in_which_a_host_looks() -> None:
 
     said = [seen(True, True, True), seen(False, True, True), seen(False, True), seen(guests=("web0",)), seen()]
     said.append(judge("host-a", [View(CONTROLLER, AT)], 2).text)
-    for ready, beat in (("False", 0.0), ("Unknown", 500.0), ("Unknown", 100.0)):
-        said.append(judge_node(NodeSeen("n1", ready, 200.0, AT, beat, 900.0, "boot")).text)
+    for ready, lease, beat in (("False", 0, 0), ("Unknown", 500, 0), ("Unknown", 100, 500), ("Unknown", 100, 100)):
+        said.append(judge_node(NodeSeen("n1", ready, 200.0, AT, beat, 900.0, "boot", lease)).text)
     rows = re.findall(r"^ *\| `([^`]+)` \|", TEXT, re.MULTILINE)
     assert len(rows) == len(said) and all(row in text for row, text in zip(rows, said, strict=True))
     assert "could not look: ..." in TEXT and "could not look: " in str(View("host-b", AT, looked=False))
