@@ -42,6 +42,10 @@ options:
       - Seconds after which the module returns V(Recovering) if it is not done. The action plugin calls it again.
     type: int
     default: 15
+  start_manual:
+    description: Whether VMs of run strategy V(Manual) or V(Once) that ran on the node are started again, too.
+    type: bool
+    default: false
   lock_namespace:
     description: Namespace of the Lease of the node, the same as for M(virtops.maintenance.kubevirt_drain).
     type: str
@@ -139,6 +143,7 @@ def main() -> None:
             **SPEC,
             "waited": {"type": "float", "default": 0.0},
             "slice": {"type": "int", "default": 15},
+            "start_manual": {"type": "bool", "default": False},
             "lock_namespace": {"type": "str", "default": "default"},
             "roll_run": {"type": "str", "default": ""},
             **AUTH_SPEC,
@@ -161,6 +166,7 @@ def main() -> None:
             **given_by(params),
             waited=params["waited"],
             ask=lambda: lives.check(params["playbook"]),
+            starts=params["start_manual"],
             processes=lives.noted(params["playbook"]),
             lock_namespace=params["lock_namespace"],
             roll_run=params["roll_run"],

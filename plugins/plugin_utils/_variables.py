@@ -78,6 +78,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_slots_on": {"type": "str"},
     "maintenance_soak": {"type": "duration"},
     "maintenance_speeds": {"type": "dict"},
+    "maintenance_start_manual": {"type": "bool"},
     "maintenance_stays_off": {"type": "bool"},
     "maintenance_status_file": {"type": "file"},
     "maintenance_taints": {"type": "list"},

@@ -217,6 +217,29 @@ def test_killed_at_any_write_the_same_command_carries_it_on(sim, rescue, monkeyp
     assert [v["metadata"]["name"] for v in sim.all(VMIS) if not final(v)] == ["vm"] and sim.leftovers() == []
 
 
+def test_vms_that_somebody_started_are_started_again_where_that_is_asked_for(sim, rescue) -> None:
+    for name, strategy in (("manual", "Manual"), ("once", "Once"), ("bare", "")):
+        sim.add_vm(name, "n1", run_strategy=strategy)
+    die(sim)
+    told = rows(rescue.run(FENCED, acts=False, starts=True))
+    assert {name: verdict for name, (verdict, _why) in told.items()} == {
+        "manual": "waits",
+        "once": "waits",
+        "bare": "stays",
+    }
+    assert untouched(sim, "manual", "once", "bare")
+    told = rows(rescue.run(FENCED))
+    assert {verdict for verdict, _why in told.values()} == {"stays"}
+    assert "kubectl delete vmi once -n default" in told["once"][1]
+
+    found = rescue.run(starts=True)
+    verdicts = {name: verdict for name, (verdict, _why) in rows(found).items()}
+    assert (found["phase"], verdicts) == ("Blocked", {"manual": "runs", "once": "runs", "bare": "stays"})
+    uids = [sim.find(VMIS, name)["metadata"]["uid"] for name in ("manual", "once")]
+    assert rescue.run(starts=True)["phase"] == "Blocked"
+    assert uids == [sim.find(VMIS, name)["metadata"]["uid"] for name in ("manual", "once")]
+
+
 def test_each_run_watches_for_ten_minutes_whatever_the_heartbeats_say(sim, rescue) -> None:
     sim.add_vm("vm", "n1")
     for name in ("n2", "n3"):

@@ -26,6 +26,7 @@ SCHEMA = 1
 HEARTBEAT_DUE = 90.0
 # Seconds for which one run watches VMs: pods are collected within 20 s of the taint, and a guest boots.
 TIMEOUT = 600.0
+_STARTED = ("Manual", "Once")  # run strategies of VMs that somebody has started, and would again
 RECOVERING = "Recovering"  # the phase of a run that goes on
 
 
@@ -68,12 +69,13 @@ def judge_node(seen: NodeSeen) -> Judgement:
 @dataclass(frozen=True)
 class Guest:
     """A VM as it was on the node. `uid`: of its instance. `stays`: why nothing starts it again; empty: KubeVirt
-    does."""
+    does. `strategy`: its run strategy, empty without a VirtualMachine."""
 
     namespace: str
     name: str
     uid: str
     stays: str = ""
+    strategy: str = ""
 
 
 def why_it_stays(namespace: str, name: str, bare: bool, restarts: bool, strategy: str) -> str:
@@ -128,8 +130,9 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class GuestNow:
-    """`old`: its instance of before is still there. `at`: where another one runs. `waits`: why none runs yet, in words;
-    `gone`: its VirtualMachine was deleted. `held`: its volumes that are still attached to the node of before."""
+    """`old`: its instance of before is still there. `off`: it has none, and none was asked for. `at`: where another one
+    runs. `waits`: why none runs yet, in words; `gone`: its VirtualMachine was deleted. `held`: its volumes that are
+    still attached to the node of before."""
 
     guest: Guest
     old: bool = False
@@ -137,22 +140,26 @@ class GuestNow:
     waits: str = ""
     gone: bool = False
     held: tuple[str, ...] = ()
+    off: bool = False
 
 
 @dataclass(frozen=True)
 class GuestRow:
+    """`start`: it is to be started now."""
+
     guest: Guest
     verdict: Verdict
     target: str = ""
     message: str = ""
+    start: bool = False
 
 
-def become(node: str, now: Sequence[GuestNow], over: bool) -> list[GuestRow]:
-    """What is said of each. `over`: the time is up."""
-    return [_row(node, one, over) for one in now]
+def become(node: str, now: Sequence[GuestNow], over: bool, starts: bool = False) -> list[GuestRow]:
+    """What is said of each. `over`: the time is up. `starts`: so is what somebody has to start."""
+    return [_row(node, one, over, starts) for one in now]
 
 
-def _row(node: str, one: GuestNow, over: bool) -> GuestRow:
+def _row(node: str, one: GuestNow, over: bool, starts: bool) -> GuestRow:
     guest, name = one.guest, f"{one.guest.namespace}/{one.guest.name}"
     if one.at:
         return GuestRow(guest, Verdict.RUNS, one.at)
@@ -162,7 +169,7 @@ def _row(node: str, one: GuestNow, over: bool) -> GuestRow:
         return GuestRow(guest, Verdict.WAITS, "", f"{name}: its instance on {node} is not gone yet")
     if one.old:
         return GuestRow(guest, Verdict.STAYS, "", f"its instance on {node} is still there. Look at its pod.")
-    if guest.stays:
+    if guest.stays and not (starts and guest.strategy in _STARTED):
         return GuestRow(guest, Verdict.STAYS, "", guest.stays)
     waits = one.waits or "It is not started."
     if one.held:
@@ -171,7 +178,7 @@ def _row(node: str, one: GuestNow, over: bool) -> GuestRow:
         waits = f"{waits} Look at the VolumeAttachment and the CSI driver."
     if over:
         return GuestRow(guest, Verdict.STAYS, "", f"{waits} Run recover again to watch it.")
-    return GuestRow(guest, Verdict.WAITS, "", f"{name}: {waits}")
+    return GuestRow(guest, Verdict.WAITS, "", f"{name}: {waits}", start=bool(guest.stays) and one.off)
 
 
 def phase_of(rows: Sequence[GuestRow], acts: bool) -> str:

@@ -15,6 +15,7 @@ from ..objects import facts, names, nodes
 from ..observe.attachments import Attachments
 from ..placement.targets import claims as claims_of
 from ..preflight.cluster import now_of
+from ..requests.start import start
 from ..waiting.volume_claims import not_shared
 
 Obj = dict[str, Any]
@@ -141,15 +142,22 @@ class DeadNode:
         """The VMs whose instance is on the node."""
         every, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances")
         here = [one for one in every if facts.status(one).get("nodeName") == self.name and not facts.final(one)]
-        return [Guest(*facts.key(vmi), vmi["metadata"]["uid"], self._stays(vmi)) for vmi in here]
+        return [Guest(*facts.key(vmi), vmi["metadata"]["uid"], *self._stays(vmi)) for vmi in here]
 
-    def _stays(self, vmi: Obj) -> str:
+    def _stays(self, vmi: Obj) -> tuple[str, str]:
+        """Why nothing starts it again, and its run strategy."""
         namespace, name = facts.key(vmi)
         owned, made = facts.owner(vmi) is not None, bool(facts.maker(vmi))
         vm = self._client.find(names.kubevirt(namespace, "virtualmachines", name)) if owned and not made else None
         restarts = vm is None or facts.restarts(vm, "Failed")
         strategy = facts.run_strategy(vm.get("spec") or {}) if vm else ""
-        return why_it_stays(namespace, name, not owned and not made, restarts, strategy)
+        return why_it_stays(namespace, name, not owned and not made, restarts, strategy), strategy
+
+    def start(self, guest: Guest) -> None:
+        """What it cannot be started for is seen in what its VirtualMachine says."""
+        vm = self._client.find(names.kubevirt(guest.namespace, "virtualmachines", guest.name))
+        if vm is not None:
+            start(self._client, vm)
 
     def guests_now(self, vms: list[Guest]) -> list[GuestNow]:
         """What has become of these."""
@@ -178,4 +186,5 @@ class DeadNode:
         machine = self._client.find(names.kubevirt(vm.namespace, "virtualmachines", vm.name))
         if machine is None and vmi is None:
             return GuestNow(vm, gone=not vm.stays)
-        return GuestNow(vm, waits=facts.not_started(vmi, machine).message, held=held)
+        off = vmi is None and machine is not None and not facts.status(machine).get("stateChangeRequests")
+        return GuestNow(vm, waits=facts.not_started(vmi, machine).message, held=held, off=off)

@@ -61,6 +61,7 @@ class Request:
     said: Mapping[str, Any] = field(default_factory=dict)
     waited: float = 0.0  # seconds, since the first slice
     ask: Callable[[], None] = field(default=lambda: None)
+    starts: bool = False  # VMs of Manual and Once, too
     processes: str = ""  # for the Lease, see _playbook/lives
     lock_namespace: str = "default"
     roll_run: str = ""  # of the roll that recovers it
@@ -176,9 +177,13 @@ def _watch(
     while True:
         over = request.waited + request.seconds - (until - time.monotonic()) > TIMEOUT
         now = node.guests_now(known.vms)
-        phase = phase_of(become(request.node, now, over), acts)
+        rows = become(request.node, now, over, request.starts)
+        phase = phase_of(rows, acts)
         if phase != RECOVERING or time.monotonic() > until:
             return _rows(request, phase, judged, known, now, over)
+        for row in rows:
+            if row.start:
+                node.start(row.guest)
         time.sleep(_PAUSE)
 
 
@@ -207,7 +212,7 @@ def _back(
 def _rows(
     request: Request, phase: str, judged: Judgement, known: NodeRecovery, now: Sequence[GuestNow], over: bool
 ) -> dict[str, Any]:
-    rows = become(request.node, now, over)
+    rows = become(request.node, now, over, request.starts)
     if phase == "Returned":  # what does not run elsewhere is no matter of this node any more
         rows = [row for row in rows if row.verdict is Verdict.RUNS]
     return {**_result(request, phase, judged, known), "vms": [_row(row) for row in rows]}

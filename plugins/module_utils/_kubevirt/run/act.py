@@ -22,6 +22,7 @@ from ..records.node_record import Instance, Records, instance_of
 from ..requests import migration_api
 from ..requests.eviction import Answer, evict, explain_budget, failure
 from ..requests.signature import Signature
+from ..requests.start import start
 from .cordon import Cordon
 from .withdraw import Withdrawal
 
@@ -285,24 +286,5 @@ class Actor:
         vm = self._client.find(names.kubevirt(known.namespace, "virtualmachines", known.name))
         if vm is None:
             return Finding(Reason.CannotStart, "its VirtualMachine is gone")
-        strategy = (vm.get("spec") or {}).get("runStrategy", "")
-        path = names.kubevirt(known.namespace, "virtualmachineinstances", known.name)
-        if strategy == "Once":
-            vmi = self._client.find(path)
-            if vmi is not None and facts.final(vmi):
-                self._client.gone("DELETE", path, only(vmi))  # the controller then starts a new one
-            return None
-        if strategy in ("Manual", "RerunOnFailure"):
-            start = names.subresource(known.namespace, "virtualmachines", known.name, "start")
-            try:
-                self._client.request("PUT", start, {}, accept="*/*", retry=False)
-            except AccessDenied:
-                raise
-            except KubeError as exc:
-                if exc.code == 409 and "already running" in exc.message:
-                    return None
-                return Finding(Reason.CannotStart, exc.message)
-            return None
-        if strategy == "Always":
-            return None
-        return Finding(Reason.CannotStart, f"its runStrategy is {strategy or 'not set'}")
+        why = start(self._client, vm)
+        return Finding(Reason.CannotStart, why) if why else None
