@@ -246,7 +246,8 @@ def _waiting(vms: Iterable[Mapping[str, Any]]) -> list[str]:
     lines = []
     for reason, those in [*found.items()][:_SHOWN]:
         who = those[0]["name"] if len(those) == 1 else f"{len(those)} VMs"
-        lines.append(f"{who}: {reason}: {those[0]['message']}".rstrip(": "))
+        said = those[0]["message"] if reason in _QUEUES else advised({"remedy": "", **those[0]})
+        lines.append(f"{who}: {reason}: {said}".rstrip(": "))
     return lines
 
 

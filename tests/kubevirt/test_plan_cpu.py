@@ -109,7 +109,7 @@ def test_a_quota_with_no_headroom_is_a_warning(sim, operator) -> None:
     assert planned["fits"]
     (text,) = planned["warnings"]
     assert text.startswith("default/tight leaves 0 of pods, and a target pod needs 1: default/a, ")
-    assert text.endswith("default/a, default/b wait for it.")
+    assert text.endswith("default/a, default/b wait for it, until pending_timeout.")
     sim.edit(QUOTAS, "tight", lambda o: o["spec"]["hard"].update(pods="5"), "default")
     found = read_fleet(operator.auth)
     assert found["quotas"] == [] and plan(found, ["n1"], allow_stop=True)["warnings"] == []

@@ -62,6 +62,7 @@ def test_a_target_that_no_node_takes_is_named(sim, operator) -> None:
     vm = row(found, "vm")
     assert (vm["phase"], vm["reason"]) == ("Scheduling", "TargetUnschedulable")
     assert "0/3 nodes are available" in vm["message"]
+    assert vm["message"].endswith(". KubeVirt gives this attempt up 300 s after it made the pod."), vm
     assert operator.restore()["phase"] == "Active" and clean(sim)
 
 
@@ -237,7 +238,7 @@ def test_the_back_off_is_told(sim, operator) -> None:
         if row(found, "flaky")["reason"] == "MigrationBackoff":
             break
         found = operator.slice(Intent.DRAINED, 0.5, "run-1")
-    assert "KubeVirt waits" in row(found, "flaky")["message"]
+    assert "KubeVirt tries again" in row(found, "flaky")["message"]
 
 
 def test_the_quota_is_told_by_its_refusal_or_by_its_numbers(sim, operator) -> None:

@@ -104,17 +104,34 @@ def refusal(roll: Roll | None, host: str, run: str, drains: bool) -> str:
     return words.belongs_to(roll, entry)
 
 
+def beside(roll: Roll | None, host: str, drains: bool) -> str:
+    """What to say of a roll that nobody carries on and that is not over, where a drain or restore begins that is not
+    its own; '': nothing. Its next command finds the fleet otherwise than it left it."""
+    if roll is None or roll.state in OVER or not (drains or host in roll.out):
+        return ""
+    return words.lies(roll, host)
+
+
 def check_write(store: RollStore, run: str) -> None:
     """Before each write of a drain or restore that belongs to the roll of `run`: it has not been closed since, whoever
     works for it still. Raises RollTakenOver."""
     check_run(store.read()[0], run, State.ABORTING)
 
 
-def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool, drains: bool) -> bool:
+def check_host(
+    store: RollStore,
+    host: str,
+    run: str,
+    clock: Clock,
+    begun: bool,
+    drains: bool,
+    tell: Callable[[str], None] = lambda _text: None,
+) -> bool:
     """Before a slice of a drain or restore of this host by `run`: is it of another's roll?
 
     True: it is of this run's own, so each write asks again (`check_write`). Before the first slice it takes LEASE
-    seconds to be sure that another's roll is dead. Raises RollRefused, RollTakenOver.
+    seconds to be sure that another's roll is dead. `tell`: takes what `beside` says. Raises RollRefused,
+    RollTakenOver.
     """
     roll, _seen = store.read()
     if roll is not None and roll.run == run:
@@ -126,7 +143,9 @@ def check_host(store: RollStore, host: str, run: str, clock: Clock, begun: bool,
         if roll is not None and host in roll.out and refusal(roll, host, run, drains):
             raise RollTakenOver(words.is_taken_over(roll, run))
         return False
-    _let(store, clock, roll, lambda found: refusal(found, host, run, drains))
+    text = beside(_let(store, clock, roll, lambda found: refusal(found, host, run, drains)), host, drains)
+    if text:
+        tell(text)
     return False
 
 
@@ -143,14 +162,15 @@ def check_dead(store: RollStore, host: str, run: str, clock: Clock) -> None:
     _let(store, clock, store.read()[0], works_on_it)
 
 
-def _let(store: RollStore, clock: Clock, roll: Roll | None, why: Callable[[Roll | None], str]) -> None:
-    """Until that roll is seen to be dead. Raises RollRefused when it is seen to live."""
+def _let(store: RollStore, clock: Clock, roll: Roll | None, why: Callable[[Roll | None], str]) -> Roll | None:
+    """The roll, once it is seen to be dead, or is no hindrance. Raises RollRefused when it is seen to live."""
     watch = Watch({}, clock.now())
     while text := why(roll):
         dead = watch.dead(roll, clock)
         if watch.moved:
             raise RollRefused(text)
         if dead:
-            return
+            break
         clock.sleep(_PAUSE)
         roll, _seen = store.read()
+    return roll

@@ -80,16 +80,12 @@ def differences(roll: Roll, hosts: Sequence[str], options: Mapping[str, str]) ->
 def is_unfinished(roll: Roll, differs: str) -> str:
     if roll.state is State.ABORTING:
         return (
-            f"The abort of {name_of(roll)} was not brought to its end ({_how_far(roll)}). Run the "
-            "playbook abort"
-            " again. Nothing was done."
+            f"The abort of {name_of(roll)} was not brought to its end ({_how_far(roll)}). Run the playbook abort again."
+            " Nothing was done."
         )
     return (
-        f"{name_of(roll)} is not finished ({_how_far(roll)}), and this command is another one: "
-        f"{differs}. Give the"
-        f" same command to carry it on, {HOW_TO_END}, or take it over with "
-        "maintenance_take_over=true."
-        " Nothing was done."
+        f"{name_of(roll)} is not finished ({_how_far(roll)}), and this command is another one: {differs}. Give the same"
+        f" command to carry it on, {HOW_TO_END}, or take it over with maintenance_take_over=true. Nothing was done."
     )
 
 
@@ -331,9 +327,18 @@ def is_in_no_group(unknown: Iterable[tuple[str, str]]) -> str:
 
 def belongs_to(roll: Roll, entry: HostEntry) -> str:
     return (
-        f"{entry.name} belongs to {name_of(roll)}; it is {at_stage(entry)} there. {HOW_TO_SEE}, "
-        f"or {HOW_TO_END}."
+        f"{entry.name} belongs to {name_of(roll)}; it is {at_stage(entry)} there. {HOW_TO_SEE}, or {HOW_TO_END}."
         " Nothing was done."
+    )
+
+
+def lies(roll: Roll, host: str) -> str:
+    """Of a roll that is not over, to somebody who drains or restores a host beside it."""
+    how = {State.STOPPED: "has stopped", State.PAUSED: "pauses"}.get(roll.state, "was left by its playbook")
+    of_it = f"{host} is one of its hosts, and this is not done for it" if host in roll.hosts else "This is beside it"
+    return (
+        f"{name_of(roll)}, {how} and is not over ({_how_far(roll)}). {of_it}. To carry the roll on, give its command"
+        f" again; else {HOW_TO_END}."
     )
 
 
@@ -351,13 +356,11 @@ def result(roll: Roll, told: str = "") -> str:
         return _not_back(roll)
     return " ".join(
         [
-            f"Roll {roll.id} stopped. Done: {_names(roll.in_stage(Stage.DONE))}. Out: "
-            f"{_names(roll.out)}."
-            f" Not begun: {_names(roll.in_stage(Stage.WAITING))}.",
+            f"Roll {roll.id} stopped. Done: {_names(roll.in_stage(Stage.DONE))}. Out: {_names(roll.out)}. Not begun: "
+            f"{_names(roll.in_stage(Stage.WAITING))}.",
             *_failures(roll, told),
-            "Repair the cause and give the same command again: it goes on from here. To give back "
-            "what is out"
-            " instead, run the playbook abort.",
+            "Repair the cause and give the same command again: it goes on from here. To give back what is out instead,"
+            " run the playbook abort.",
         ]
     )
 

@@ -33,6 +33,8 @@ DOMAIN = "kubevirt.io/domain"
 JOB_UID = "kubevirt.io/migrationJobUID"
 EVACUATION = "kubevirt.io/evacuationMigration"
 UPDATE = "kubevirt.io/workloadUpdateMigration"
+# On a migration: for how long KubeVirt waits for a node that takes the target pod.
+UNSCHEDULABLE = "kubevirt.io/migrationUnschedulablePodTimeoutSeconds"
 SCHEDULABLE = "kubevirt.io/schedulable"
 EVICTION_SOURCE = "kubevirt.io/eviction-source"
 HOST_MODEL = "cpu-model-migration.node.kubevirt.io/"

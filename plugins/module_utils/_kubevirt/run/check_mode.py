@@ -44,8 +44,11 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
             refuse_own_node(platform.client, request.node)
         store = RollLease(platform.client, request.lock_namespace)
         drains = request.intent is Intent.DRAINED
-        check_host(store, request.node, request.roll_run, system_clock(), request.begun, drains)
+        beside: list[str] = []
+        check_host(store, request.node, request.roll_run, system_clock(), request.begun, drains, beside.append)
         found, seen = check_now(platform, request, lambda: _as_kubevirt(platform, request.policy))
+        if beside:
+            found["warnings"] = [*beside, *found.get("warnings", ())]
         if drains:
             found = dry_run_evictions(platform.client, platform.observer, found)
         if not drains or platform.observer.cluster is None:

@@ -113,13 +113,16 @@ def run_slice(request: Request) -> dict[str, Any]:
         leased = RollLease(platform.client, request.lock_namespace), request.node, request.roll_run
         try:
             drains = request.intent is Intent.DRAINED
-            of_roll = check_host(*leased, system_clock(), request.begun, drains)
+            beside: list[str] = []
+            of_roll = check_host(*leased, system_clock(), request.begun, drains, beside.append)
         except RollTakenOver:
             _release_kept(platform.client, request)
             raise
         if request.intent is Intent.ACTIVE and not request.begun:
             note_seen(*leased, Stage.RESTORING, system_clock())
         found = _locked(platform, request, leased[0] if of_roll else None)
+        if beside:
+            found["warnings"] = [*beside, *found.get("warnings", ())]
         platform.client.before_write = lambda: lives.check(request.playbook)
         if found.get("phase") == NodePhase.DRAINED.value:
             try:

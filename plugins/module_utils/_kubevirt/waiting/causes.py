@@ -23,17 +23,12 @@ from ..objects import facts, names, quotas
 from .slots import Holder
 
 Obj = dict[str, Any]
-# (where to look, what is wrong, with what)
-Found = list[tuple[str, Finding, str]]
-# Sooner than after so many seconds it is no news that a target is not there yet.
-_TAKES = 10.0
+Found = list[tuple[str, Finding, str]]  # where to look, what is wrong, with what
+_TAKES = 10.0  # seconds; sooner it is no news that a target is not there yet
 _BACKOFF = 20.0
-_VOLUME_EVENTS = frozenset(
-    {"FailedAttachVolume", "FailedMount", "FailedMapVolume", "ProvisioningFailed", "FailedBinding"}
-)
+_VOLUME_EVENTS = ("FailedAttachVolume", "FailedMount", "FailedMapVolume", "ProvisioningFailed", "FailedBinding")
 _SHOWN = 5
-# Of a migration that waits for its target pod.
-_NEEDS_POD = ("", "Pending", "Scheduling")
+_NEEDS_POD = ("", "Pending", "Scheduling")  # of a migration that waits for its target pod
 MIGRATION, POD, LIMITS, STORAGE = "migration", "target pod", "policy and limits", "quota, storage"
 
 
@@ -235,8 +230,8 @@ def _backoff(known: Known, current: Obj) -> Finding | None:
     wait, since = pause_after(len(failed), _BACKOFF), facts.entered(failed[0])
     last = facts.why_failed(known.vmi, failed[0])
     text = (
-        f"{len(failed)} attempt{'s' if len(failed) > 1 else ''} failed; KubeVirt waits {wait:.0f} s from {since}. "
-        f"The last one: {last.reason.value}: {last.text(Platform.KUBEVIRT)}"
+        f"{len(failed)} attempt{'s' if len(failed) > 1 else ''} failed, the last with {last.reason.value}: "
+        f"{last.text(Platform.KUBEVIRT).rstrip('.')}. KubeVirt tries again {wait:.0f} s after {since}."
     )
     return Finding(Reason.MigrationBackoff, text)
 
@@ -290,7 +285,11 @@ def _unscheduled(known: Known, pod: Obj, text: str) -> Finding:
     models = [key[len(names.HOST_MODEL) :] for key in selector if key.startswith(names.HOST_MODEL)]
     if models and "affinity/selector" in text:
         reported = f"CPU model {', '.join(models)}: {text}"
-    return Finding(Reason.HostModelNotElsewhere if reported else Reason.TargetUnschedulable, reported or text)
+    if reported:
+        return Finding(Reason.HostModelNotElsewhere, reported)
+    limit = facts.annotations(known.current or {}).get(names.UNSCHEDULABLE, "300")
+    gives_up = f"KubeVirt gives this attempt up {limit} s after it made the pod."
+    return Finding(Reason.TargetUnschedulable, f"{text.rstrip('.')}. {gives_up}".removeprefix(". "))
 
 
 def _container(pod: Obj) -> str:

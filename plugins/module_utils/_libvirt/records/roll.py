@@ -56,17 +56,24 @@ def fleet_of(own: HostConfig, peers: Iterable[HostConfig], acts: bool = True) ->
 
 
 def check_host(
-    hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, begun: bool, drains: bool
+    hosts: Mapping[str, Host],
+    quorum_hosts: Sequence[str],
+    host: str,
+    roll_run: str,
+    begun: bool,
+    drains: bool,
+    tell: Callable[[str], None] = lambda _text: None,
 ) -> bool:
     """Before a slice on this host: is it of a roll that is another's? True: of this run's own, and `check_write` is to
-    be asked. Raises RollRefused, RollTakenOver, RecordError.
+    be asked. `tell`: takes what is to be said of a roll that is not over. Raises RollRefused, RollTakenOver,
+    RecordError.
 
     Where most of those that keep the record are silent, those that answer are believed: a host can
     be put back while its peers are down.
     """
     volumes = RollVolumes(hosts, quorum_hosts)
     try:
-        return owner.check_host(volumes, host, roll_run, system_clock(), begun, drains)
+        return owner.check_host(volumes, host, roll_run, system_clock(), begun, drains, tell)
     except RollUnreadable:
         roll = volumes.read_any()
         why = owner.refusal(roll, host, roll_run, drains)

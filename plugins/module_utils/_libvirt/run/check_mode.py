@@ -22,7 +22,7 @@ from ..._core.run.report import of_check, record_row
 from ..._core.run.rows import accounted, rows
 from ..observe.guest_memory import with_touched
 from ..store.cordon import by_others
-from .service import Request, check_roll, peers_answer, platform_of
+from .service import Request, check_roll, peers_answer, platform_of, with_warnings
 
 
 def plan(request: Request) -> dict[str, Any]:
@@ -32,9 +32,10 @@ def plan(request: Request) -> dict[str, Any]:
     does.
     """
     platform = platform_of(request, acts=False)
+    beside: list[str] = []
     try:
         if not request.only:
-            check_roll(platform, request)
+            check_roll(platform, request, beside.append)
         seen = check(platform, request)
         if seen.old is None:
             peers_answer(platform, request, platform.observer.reads)
@@ -44,7 +45,7 @@ def plan(request: Request) -> dict[str, Any]:
             obs = with_touched(seen.obs, request.node)
             times = predict_times(seen.decision, obs, request.policy, request.speeds, speeds)
             found.update(add_times(found["vms"], *times))
-        return found
+        return with_warnings(found, beside)
     finally:
         platform.close()
 

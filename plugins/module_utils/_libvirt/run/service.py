@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -95,7 +95,8 @@ def run_slice(request: Request) -> dict[str, Any]:
         try:
             if request.only:
                 return _slice(platform, request)
-            where, of_roll = check_roll(platform, request)
+            beside: list[str] = []
+            where, of_roll = check_roll(platform, request, beside.append)
             platform.before_write()
             if request.intent is Intent.ACTIVE and not request.begun:
                 roll.note_seen(*where, Stage.RESTORING)
@@ -104,18 +105,22 @@ def run_slice(request: Request) -> dict[str, Any]:
             platform.before_write()
             if found["phase"] == NodePhase.DRAINED.value:
                 roll.note_seen(*where, Stage.EMPTY)
-            return found
+            return with_warnings(found, beside)
         finally:
             platform.close()
 
 
+def with_warnings(found: dict[str, Any], more: list[str]) -> dict[str, Any]:
+    return {**found, "warnings": [*more, *found.get("warnings", ())]} if more else found
+
+
 def check_roll(
-    platform: LibvirtPlatform, request: Request
+    platform: LibvirtPlatform, request: Request, tell: Callable[[str], None]
 ) -> tuple[tuple[Mapping[str, Host], Sequence[str], str, str], bool]:
     """(what note_seen takes, does the host belong to a roll of the one who asks?). Raises RollRefused, RollTakenOver
     for a host of another's roll, and RecordError."""
     where = platform.hosts, platform.quorum_hosts, request.own.name, request.roll_run
-    return where, roll.check_host(*where, begun=request.begun, drains=request.intent is Intent.DRAINED)
+    return where, roll.check_host(*where, begun=request.begun, drains=request.intent is Intent.DRAINED, tell=tell)
 
 
 @contextmanager

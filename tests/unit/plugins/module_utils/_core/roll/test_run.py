@@ -332,6 +332,31 @@ def test_a_drain_by_others_waits_for_the_proof(store: Store, time: Time) -> None
     assert time.at - began > owner.LEASE
 
 
+def test_beside_a_roll_that_is_not_over_it_is_said_how_to_go_on(store: Store, time: Time) -> None:
+    """A drain of any host, and a restore of one that is out; not the roll's own, and not after its end."""
+    told: list[str] = []
+
+    def check(host: str, drains: bool = True, begun: bool = False) -> str:
+        told.clear()
+        owner.check_host(store, host, "mine", time.clock(), begun, drains, told.append)
+        return "".join(told)
+
+    assert check("a") == ""
+    begin(store, time, "roll")
+    admit(store, time, "a", "roll")
+    run.note(store, "a", "roll", Stage.FAILED, time.clock(), "", "No space")
+    assert check("b", drains=False) == check("a", begun=True) == ""
+    said = check("a", drains=False)
+    assert said == check("a") and "has stopped and is not over (0 of 3 hosts done; a failed since" in said
+    assert "a is one of its hosts, and this is not done for it. To carry the roll on, give its command again" in said
+    assert "This is beside it." in check("x")
+    run.abort(store, "end", "", time.clock())
+    time.at += owner.LEASE + 1
+    assert "was left by its playbook" in check("x")
+    store.text = rules.aborted(store.roll, Fleet(HOSTS, exist=frozenset())).to_json()
+    assert check("x") == ""
+
+
 def test_a_drain_under_way_stops_when_its_roll_is_taken_over(store: Store, time: Time) -> None:
     begin(store, time, "roll")
     admit(store, time, "a", "roll")
