@@ -23,8 +23,7 @@ MISSING = [name for name in NEEDED if shutil.which(name) is None]
 pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(
-        bool(MISSING),
-        reason=f"not here: {', '.join(MISSING)}. apt-get install --no-install-recommends fence-agents ipmitool openipmi",
+        bool(MISSING), reason=f"not here: {', '.join(MISSING)}, of the packages fence-agents, ipmitool and openipmi"
     ),
 ]
 PASSWORD = "s3cret-of-bmc"
@@ -99,6 +98,6 @@ def test_a_bmc_that_does_not_do_it_is_no_proof(host: tuple[Path, dict[str, Any]]
         "password": {"password": "another"},
         "port": {"ipport": 9, "login_timeout": 3},
     }[trouble]
-    with pytest.raises(FenceError, match="fence_ipmilan .*Nothing was started") as said:
+    with pytest.raises(FenceError, match=r"fence_ipmilan .*Nothing was started") as said:
         fence("host-a", "fence_ipmilan", {**options, **wrong}, 300, acts=True)
     assert PASSWORD not in str(said.value) and (folder / "power").read_text() == "1\n"
