@@ -24,6 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.acc
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import KUBEVIRT
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.text import table
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import options as plan_options
@@ -241,6 +242,8 @@ def test_a_vm_that_is_stopped_and_starts_elsewhere_is_as_foreseen(sim, operator,
     assert [one["as_foreseen"] for one in compare(told, "n1", done["vms"])] == [True, True]
     libvirts = {**planned, "targets": "chosen"}
     assert [one["as_foreseen"] for one in compare(libvirts, "n1", done["vms"])] == [False, True]
+    said = [any("where its runStrategy is Always" in line for line in table(one)) for one in (told, libvirts)]
+    assert said == [True, False]
 
 
 def test_a_vm_that_blocks_the_drain_blocks_the_plan(sim, operator) -> None:

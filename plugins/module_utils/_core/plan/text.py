@@ -39,6 +39,9 @@ def table(plan: Mapping[str, Any]) -> list[str]:
         lines += _rows(back, False)
     if _predicted(plan):
         lines.append("Targets are predicted: KubeVirt's scheduler chooses them when a VM moves.")
+        if any(move["way"] == "shutdown" for step in plan["steps"] for move in step["moves"]):
+            always = "KubeVirt starts it on another node at once where its runStrategy is Always."
+            lines.append(f"A VM that is shut down stays off until its host is restored. {always}")
     lines += [f"Warning: {text}" for text in plan["warnings"]]
     lines += [f"Nor does this fit: {one}" for one in (plan["refusal"] or {}).get("others", ())]
     order = [host for step in plan["steps"] for host in step["hosts"]]
