@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -30,6 +31,7 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.test_attached import
 from kubesim import nodelife
 from kubesim.cluster import Kubesim
 from kubesim.kinds import BY_PLURAL, NODES, VMIMS, VMIS, VMS
+from kubesim.patience import patience
 from kubesim.words import annotations, condition, final
 
 FENCED = Proof(Kind.AGENT, "2026-11-27T14:03:00Z", "fence_lab on ctl", "fence_lab, which read it back as off")
@@ -49,7 +51,9 @@ class Rescue:
         run_id = run_id or f"run-{self.number}"
         request = Request(self._auth, "n1", "n1", run_id, "me", "why", 2.0, proof, **more)
         found = recover(request, acts)
+        end = time.monotonic() + patience()
         while found["phase"] == "Recovering":
+            assert time.monotonic() < end, f"not over: {found}"
             found = recover(request, acts)
         return found
 
