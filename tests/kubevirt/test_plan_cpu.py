@@ -103,14 +103,15 @@ def test_a_quota_with_no_headroom_is_a_warning(sim, operator) -> None:
         sim.add_vm(name, "n1", strategy=strategy)
     sim.add_vm("elsewhere", "n2")
     meta = {"name": "tight", "namespace": "default"}
-    sim.add("resourcequotas", {"metadata": meta, "spec": {"hard": {"pods": "4"}}})
+    pods = sum(pod["metadata"]["namespace"] == "default" for pod in sim.all(PODS))  # a given cluster has others there
+    sim.add("resourcequotas", {"metadata": meta, "spec": {"hard": {"pods": str(pods)}}})
     found = read_fleet(operator.auth)
     planned = plan(found, ["n1"], allow_stop=True)
     assert planned["fits"]
     (text,) = planned["warnings"]
     assert text.startswith("default/tight leaves 0 of pods, and a target pod needs 1: default/a, ")
     assert text.endswith("default/a, default/b wait for it, until pending_timeout.")
-    sim.edit(QUOTAS, "tight", lambda o: o["spec"]["hard"].update(pods="5"), "default")
+    sim.edit(QUOTAS, "tight", lambda o: o["spec"]["hard"].update(pods=str(pods + 1)), "default")
     found = read_fleet(operator.auth)
     assert found["quotas"] == [] and plan(found, ["n1"], allow_stop=True)["warnings"] == []
 
