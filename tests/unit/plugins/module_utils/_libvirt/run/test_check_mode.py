@@ -108,7 +108,7 @@ def test_check_mode_writes_nothing_on_top_of_a_run(made: Fleet, intent: Intent) 
 def test_check_mode_is_refused_where_a_living_roll_refuses_the_run(
     made: Fleet, monkeypatch: pytest.MonkeyPatch, intent: Intent
 ) -> None:
-    def belongs(_hosts: Any, _quorum: Any, host: str, roll_run: str, begun: bool, drains: bool) -> None:
+    def belongs(_hosts: Any, _quorum: Any, host: str, roll_run: str, begun: bool, drains: bool, **_tell: Any) -> None:
         raise RollRefused(f"{host} belongs to roll 1, not to {roll_run}, begun {begun}, drains {drains}")
 
     monkeypatch.setattr(service.roll, "check_host", belongs)
