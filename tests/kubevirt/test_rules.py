@@ -156,7 +156,7 @@ def test_settings_that_a_rule_asks_for_are_compared_with_what_applies(sim, opera
 def test_of_settings_that_may_not_be_read_it_is_said(sim, operator) -> None:
     rights = sim.api.access.rules["maintenance"]
     sim.api.access.rules["maintenance"] = [r for r in rights if "migrationpolicies" not in r["resources"]]
-    sim.add_vm("db", "n1", labels={"tier": "db"})
+    sim.add_vm("db", "n1", labels={"tier": "db"}, migrate_seconds="90")  # looked at while it moves
     for name in ("n2", "n3"):
         sim.edit(NODES, name, lambda node: node["spec"].update(unschedulable=True))
     found = operator.slice(Intent.DRAINED, 2.0, rules=[SLOWED])
