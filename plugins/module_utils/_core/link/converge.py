@@ -110,7 +110,9 @@ class Convergence:
         sizes = [turn.size for turn in self._turns]
         half = len(sizes) // 2
         older, newer = sum(sizes[:half]) / half, sum(sizes[-half:]) / half
-        ends = self._ends(newer, math.pow(newer / older, 1 / (len(sizes) - half)), carries, left)
+        # Nothing may have been left of a pass when it was seen: then the guest does not shrink any more.
+        shrinks = math.pow(newer / older, 1 / (len(sizes) - half)) if older else 1.0
+        ends = self._ends(newer, shrinks, carries, left)
         return Forecast(ends, writes, carries, newer / carries, self._allowed)
 
     def _ends(self, size: float, shrinks: float, carries: float, left: float) -> bool | None:

@@ -93,6 +93,14 @@ def test_an_abort_helps_nobody_and_has_its_time_and_its_cause() -> None:
     assert text == "writes 100 MiB/s, the link carries 100 MiB/s: it would pause for 2.0 s, 0.3 s are allowed"
 
 
+def test_a_pass_of_which_nothing_was_left_is_no_trouble() -> None:
+    """A look may come when all of a pass is sent. What fails here would end the deadlines of all the others, too."""
+    converges = Convergence()
+    sizes = (512, 0, 0, 0, 64, 0, 64, 64)
+    found = [converges.look(3.0 * n, Look(1 + n, mib * MIB, n * 100 * MIB), 1000.0) for n, mib in enumerate(sizes)]
+    assert False not in {one.converges for one in found[:4]}
+
+
 def test_disks_are_copied_first_and_say_nothing() -> None:
     converges = Convergence()
     found = [converges.look(float(s), Look(0, 10**9, s * 10**8), 1000.0) for s in range(60)]
