@@ -83,15 +83,26 @@ def report(found: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> 
     elsewhere = found.get("elsewhere")
     read = str(found.get("read") or "")
     following = [str(elsewhere)] if elsewhere else _next(roll, hosts, unreadable, read, bool(found.get("left")))
-    lines = [*_head(roll, unreadable, read), *_table(hosts, read), *following]
+    known = _as_known(roll, read, bool(found.get("left")))
+    lines = [*_head(known, unreadable, read), *_table(hosts, read), *following]
     return {
         "roll": roll,
         "hosts": hosts,
         "unreadable": unreadable,
         "next": following,
         "lines": lines,
-        "stats": figures.of_roll(roll, bool(unreadable)),
+        "stats": figures.of_roll(known, bool(unreadable)),
     }
+
+
+def _as_known(roll: Mapping[str, Any] | None, read: str, left: bool) -> Mapping[str, Any] | None:
+    """A roll that nobody carries on has stopped, whether or not somebody could write that into its record."""
+    return {**roll, "state": State.STOPPED.value} if roll is not None and _is_left(roll, read, left) else roll
+
+
+def _is_left(roll: Mapping[str, Any], read: str, left: bool) -> bool:
+    """`left`: it is known that its playbook has ended."""
+    return roll["state"] == State.RUNNING.value and (left or _age(roll["written"], read) > rules.LEFT_AFTER)
 
 
 def _with_vms(row: Row, info: Mapping[str, Any] | None) -> Row:
@@ -211,10 +222,8 @@ def _next(roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str,
         return ["Repair the connection to these hosts, then run the playbook status again."]
     state = "" if roll is None else roll["state"]
     found = [_OF_A_ROLL[state]] if state in _OF_A_ROLL else []
-    if state == State.RUNNING.value and left:
-        found = [_ENDED]
-    elif state == State.RUNNING.value and roll is not None and _age(roll["written"], read) > rules.LEFT_AFTER:
-        found = [_LEFT]
+    if roll is not None and _is_left(roll, read, left):
+        found = [_ENDED if left else _LEFT]
     own = {host["name"] for host in (roll or {}).get("hosts", ())} if found else set()
     alone = [row for row in hosts if row["maintenance"] and row["name"] not in own]
     empty = [row["name"] for row in alone if _is_empty(row)]

@@ -20,6 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
     rules,
     run,
     stages,
+    status,
     table,
     words,
 )
@@ -440,12 +441,21 @@ def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -
     assert "same command again" in lines[-1]
 
 
-@pytest.mark.parametrize(("read", "said"), [("00:00:12", "its playbook lives"), ("00:02:12", "has not written for")])
-def test_the_status_says_whether_its_playbook_lives(store: Store, time: Time, read: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("read", "said", "result"),
+    [("00:00:12", "its playbook lives", "running"), ("00:02:12", "has not written for", "stopped")],
+)
+def test_the_status_says_whether_its_playbook_lives(
+    store: Store, time: Time, read: str, said: str, result: str
+) -> None:
     begin(store, time, "roll")
-    assert said in run.read(store, f"2026-01-01T{read}Z")["message"].splitlines()[-1]
+    found = run.read(store, f"2026-01-01T{read}Z")
+    first, *_rest, last = found["message"].splitlines()
+    assert said in last and f": {result}, begun" in first
+    assert status.report(found, {})["stats"]["result"] == result
     killed = run.read(store, f"2026-01-01T{read}Z", lambda process: process == store.roll.playbook)
     assert killed["message"].splitlines()[-1].startswith("Its playbook has ended in the middle: it was killed.")
+    assert status.report(killed, {})["stats"]["result"] == "stopped"
 
 
 def test_a_record_that_too_few_have_is_said_and_the_hosts_are_listed(store: Store) -> None:
