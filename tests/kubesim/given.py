@@ -35,6 +35,9 @@ from .remote import Remote, RemoteError
 Obj = dict[str, Any]
 EVENTS, PDBS = BY_PLURAL["events"], BY_PLURAL["poddisruptionbudgets"]
 WANTED = ("n1", "n2", "n3")
+# How many times as fast as real the simulator of the tests is. Here a knob's seconds are real ones: a tenth of them is
+# as long for a test, and for what it waits.
+SPEED = 10
 # These need no agent: without one a migration lasts as long as it lasts.
 HARMLESS = {"migrate_seconds", "start_seconds"}
 # Of every VM.
@@ -160,6 +163,7 @@ class Given(Remote):
         if missing:
             pytest.skip(missing)
         what.pop("start", None)
+        what |= {key: str(float(what[key]) / SPEED) for key in what if key.endswith("_seconds")}
         what.setdefault("image", os.environ.get("VIRTOPS_IMAGE", ""))
         what.setdefault("within", self._within)
         super().add_vm(name, node, wait=wait, **what)

@@ -26,7 +26,7 @@ from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import One
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim import Kubesim
-from kubesim.given import TOUCHED, Given
+from kubesim.given import SPEED, TOUCHED, Given
 from kubesim.kinds import NODES as KINDS_OF_NODES
 from kubesim.needs import OWN, needs
 from kubesim.patience import patience
@@ -127,7 +127,7 @@ def sim(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         finally:
             given.clean()
         return
-    with Kubesim(scale=10) as cluster:
+    with Kubesim(scale=SPEED) as cluster:
         for name in NODES:
             cluster.add_node(name)
         cluster.api.access.rules[TOKEN] = documented_rules()

@@ -91,7 +91,9 @@ def test_it_is_left_as_it_was_found(given, monkeypatch: pytest.MonkeyPatch) -> N
     sim, kubeconfig = given
     before = {node["metadata"]["name"]: _kept(node) for node in sim.all(NODES)}
     cluster = Given(kubeconfig)
-    cluster.add_vm("vm", "n1")
+    cluster.add_vm("vm", "n1", migrate_seconds="30")
+    # Its clock is the tests': what lasts 3 s for them on their simulator lasts 3 s here.
+    assert sim.find(VMIS, "vm")["metadata"]["annotations"]["lab/migrate-seconds"] == "3.0"
     taint = {"key": "dedicated", "effect": "NoSchedule"}
     cluster.edit(NODES, "n2", lambda o: o["spec"].update(taints=[taint]))
     down = {"lab/virt-handler-down": "true", "virtops.maintenance/record": "x"}
