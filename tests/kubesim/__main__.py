@@ -4,11 +4,12 @@
 
 """A simulated cluster as a process of its own, until it is told to end.
 
-    python -m kubesim DIRECTORY [--scale 1] [--version 1.10] [--account NAME=CLUSTERROLE.yml] ...
+    python -m kubesim DIRECTORY [--scale 1] [--version 1.10] [--shared] [--account NAME=CLUSTERROLE.yml] ...
 
 In DIRECTORY: `kubeconfig` (may do everything), `kubeconfig-NAME` for each account, the server's
 log (`requests.jsonl`, `changes.jsonl`), and `pid` as soon as it answers. With DIRECTORY/pid of a
-process that runs already it refuses. Nodes and VMs are made through the API.
+process that runs already it refuses. Nodes and VMs are made through the API; with --shared it begins as a
+cluster that others use too: five nodes, and VMs of theirs on n4 and n5.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import yaml
 
+from . import templates
 from .cluster import Kubesim
 from .journal import Journal
 
@@ -37,6 +39,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="how much faster than real time")
     parser.add_argument("--version", type=_version, default=(1, 10), help="KubeVirt's (1.10)")
     parser.add_argument("--port", type=int, default=0, help="default: one that is free")
+    parser.add_argument("--shared", action="store_true", help="nodes n1 to n5, on the last two VMs of others")
     parser.add_argument("--account", action="append", default=[], metavar="NAME=FILE")
     return parser.parse_args()
 
@@ -47,6 +50,14 @@ def _running(pid_file: Path) -> bool:
     except (OSError, ValueError):
         return False
     return True
+
+
+def _share(sim: Kubesim) -> None:
+    for number in range(1, 6):
+        sim.add_node(f"n{number}")
+    for node, other in (("n4", "n5"), ("n5", "n4")):
+        sim.add("virtualmachines", templates.theirs(f"theirs-{node}", node, other))
+    sim.until(lambda: all(sim.running(f"theirs-{node}") for node in ("n4", "n5")))
 
 
 def main() -> int:
@@ -66,6 +77,8 @@ def main() -> int:
             role = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
             sim.api.access.rules[name] = role["rules"]
             sim.kubeconfig(args.directory / f"kubeconfig-{name}", name)
+        if args.shared:
+            _share(sim)
         pid_file.write_text(str(os.getpid()), encoding="ascii")
         over.wait()
         pid_file.unlink(missing_ok=True)

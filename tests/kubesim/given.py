@@ -22,7 +22,7 @@ from __future__ import annotations
 import copy
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,7 @@ class Given(Remote):
                 f"{path}: VMs that are not the tests' run on n1, n2 or n3: {', '.join(strangers)}. "
                 "The tests drain these nodes and make migrations fail; nothing was done."
             )
+        self._theirs = self.theirs()
         self._added: list[tuple[Kind, str, str]] = []
         self._edited: dict[str, Obj] = {}  # nodes as they were
         self._settings: Obj | None = None  # KubeVirt's, as they were
@@ -159,7 +160,7 @@ class Given(Remote):
             pytest.skip(missing)
 
     def add_vm(self, name: str, node: str, *, wait: bool = True, **what: Any) -> None:
-        missing = lacks(what)
+        missing = lacks(what) or lacks_name(f"{what.get('namespace', 'default')}/{name}", self._theirs)
         if missing:
             pytest.skip(missing)
         what.pop("start", None)
@@ -205,6 +206,11 @@ def lacks(what: Mapping[str, Any]) -> str:
     if what.get("strategy", "LiveMigrate") not in ("LiveMigrate", "External") and not os.environ.get("VIRTOPS_GUEST"):
         return "needs a real guest, which shuts down when asked: VIRTOPS_GUEST"
     return "needs the simulator: a VM that is not started" if what.get("start", True) is False else ""
+
+
+def lacks_name(name: str, theirs: Collection[str]) -> str:
+    """Why no VM of this name can be had here; empty: it can. `theirs`: see Remote.theirs."""
+    return f"needs the simulator: {name} is a VM of others here" if name in theirs else ""
 
 
 def lacks_node(name: str, labels: bool) -> str:

@@ -13,19 +13,22 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .given import WORDS, Given, lacks, lacks_node, lacks_pod
+from .given import WORDS, Given, lacks, lacks_name, lacks_node, lacks_pod
 
 OWN = "needs the simulator: the test starts one of its own"
 # Of a cluster: what leads to it in tests, and what starts one.
 _SIM, _STARTS = "sim", "Kubesim"
 
 
-def needs(functions: Iterable[Any], params: Mapping[str, Any] | None = None) -> str:
-    """Why these cannot run against a given cluster; empty: nothing is to be seen. `params`: the test's parameters."""
+def needs(
+    functions: Iterable[Any], params: Mapping[str, Any] | None = None, theirs: Collection[str] = frozenset()
+) -> str:
+    """Why these cannot run against a given cluster; empty: nothing is to be seen. `params`: the test's parameters,
+    `theirs`: see Remote.theirs."""
     seen: set[Any] = set()
     left = [inspect.unwrap(function) for function in functions if function]
     made = [cls for function in left for cls in _classes(function)]
@@ -37,7 +40,7 @@ def needs(functions: Iterable[Any], params: Mapping[str, Any] | None = None) -> 
         seen.add(function)
         tree = _body(function)
         for node in ast.walk(tree):
-            why = _missing(node, params or {})
+            why = _missing(node, params or {}, theirs)
             if why:
                 return why
         left += _called(function, tree, made)
@@ -85,7 +88,7 @@ def _called(function: Any, tree: ast.AST, made: Iterable[type]) -> Iterator[Any]
             yield from (vars(cls)[node.attr] for cls in made if node.attr in vars(cls))
 
 
-def _missing(node: ast.AST, params: Mapping[str, Any]) -> str:
+def _missing(node: ast.AST, params: Mapping[str, Any], theirs: Collection[str]) -> str:
     if isinstance(node, ast.Attribute):
         unknown = _is_sim(node.value) and not hasattr(Given, node.attr) and node.attr != "path"
         return f"needs the simulator: {node.attr}" if unknown else ""
@@ -99,7 +102,8 @@ def _missing(node: ast.AST, params: Mapping[str, Any]) -> str:
     if not (isinstance(node.func, ast.Attribute) and _is_sim(node.func.value)):
         return ""
     if node.func.attr == "add_vm":
-        return lacks(_words(node, params))
+        what = _words(node, params)
+        return lacks(what) or lacks_name(f"{what.get('namespace', 'default')}/{_constant(node.args[0])}", theirs)
     if node.func.attr == "add_node":
         return lacks_node(str(_constant(node.args[0])), bool(node.keywords))
     if node.func.attr == "edit" and _writes_what_others_own(node):

@@ -88,6 +88,14 @@ def add_budget(sim: Kubesim, name: str, least: Any, **labels: str) -> None:
     sim.add("poddisruptionbudgets", {"metadata": meta, "spec": spec, "status": state})
 
 
+def full_quota(sim: Kubesim) -> int:
+    """A quota of pods, `tight`, that is used up. How many: on a given cluster others have some there."""
+    pods = sum(pod["metadata"]["namespace"] == "default" for pod in sim.all(PODS))
+    meta = {"name": "tight", "namespace": "default"}
+    sim.add("resourcequotas", {"metadata": meta, "spec": {"hard": {"pods": str(pods)}}})
+    return pods
+
+
 def take_slots(sim: Kubesim) -> None:
     """From now on a migration waits for its slot."""
     sim.call(lambda: sim.world.paused.add("slots"))

@@ -152,6 +152,12 @@ class Remote:
                     found[obj["metadata"]["namespace"], obj["metadata"]["name"]] = kind
         return found
 
+    def theirs(self) -> set[str]:
+        """Names of the VMs and bare instances that no test made, as namespace/name."""
+        ours = self.made_here()
+        every = [o["metadata"] for kind in (VMIS, VMS) for o in self.all(kind)]
+        return {f"{m['namespace']}/{m['name']}" for m in every if (m["namespace"], m["name"]) not in ours}
+
     def strangers(self, nodes: Sequence[str]) -> list[str]:
         """Instances on these nodes that no test made."""
         ours = self.made_here()

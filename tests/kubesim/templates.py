@@ -100,6 +100,14 @@ def vm(
     return {**head, "kind": "VirtualMachine", **whole}
 
 
+def theirs(name: str, *nodes: str) -> Obj:
+    """A VM of others on these nodes: no test made it, and none takes it away."""
+    made = vm(name, nodes[0], within=nodes)
+    for part in (made, made["spec"]["template"]):
+        part["metadata"]["annotations"].pop(MADE_HERE)
+    return made
+
+
 def replica_set(name: str, node: str, strategy: str = "None", replicas: int = 1, **knobs: str) -> Obj:
     """A VirtualMachineInstanceReplicaSet, whose instances prefer `node`."""
     made = vm(name, node, strategy, **knobs)["spec"]["template"]

@@ -60,12 +60,14 @@ def given_cluster() -> str:
 
 def _tell_what_it_cannot_give(items: list[pytest.Item]) -> None:
     """Before the first test: what skips in the middle of one has made VMs by then."""
-    others = {node["metadata"]["name"] for node in Remote(Path(given_cluster())).all(KINDS_OF_NODES)} - {*NODES}
+    cluster = Remote(Path(given_cluster()))
+    others = {node["metadata"]["name"] for node in cluster.all(KINDS_OF_NODES)} - {*NODES}
+    theirs = cluster.theirs()
     for item in items:
         made_by = getattr(item, "_fixtureinfo", None)
         fixtures = [found[-1].func for found in made_by.name2fixturedefs.values()] if made_by else []
         given = getattr(item, "callspec", None)
-        why = needs([getattr(item, "function", None), *fixtures], given.params if given else {})
+        why = needs([getattr(item, "function", None), *fixtures], given.params if given else {}, theirs)
         if not why and "still" in getattr(item, "fixturenames", ()):
             why = OWN
         if not why and others and item.get_closest_marker("three_nodes"):

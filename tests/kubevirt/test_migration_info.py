@@ -20,7 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 )
 from kubesim import Kubesim
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS, VMS
-from kubesim.reading import take_slots
+from kubesim.reading import full_quota, take_slots
 
 
 def ask(operator: Any, **what: str) -> dict[str, Any]:
@@ -101,8 +101,7 @@ def test_a_stuck_holder_is_told(sim, operator) -> None:
 
 def test_a_quota_is_named(sim, operator) -> None:
     sim.add_vm("vm", "n1")
-    quota = {"metadata": {"name": "tight", "namespace": "default"}}
-    sim.add("resourcequotas", {**quota, "spec": {"hard": {"pods": "1"}}})
+    full_quota(sim)
     migrate(sim)
     sim.until(lambda: sim.world.store.find(VMIMS, "default", "m-vm").get("status", {}).get("conditions") is not None)
     found = first(operator)

@@ -16,6 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 )
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import full, nowhere, vm, writes
 from kubesim.kinds import NODES, VMIMS, VMIS, VMS
+from kubesim.reading import full_quota
 
 pytestmark = pytest.mark.full
 
@@ -75,8 +76,7 @@ def test_what_no_node_takes_is_withdrawn_and_named(sim, one) -> None:
 
 def test_a_quota_is_withdrawn_and_named(sim, one) -> None:
     sim.add_vm("vm", "n1")
-    quota = {"metadata": {"name": "tight", "namespace": "default"}}
-    sim.add("resourcequotas", {**quota, "spec": {"hard": {"pods": "1"}}})
+    full_quota(sim)
     found = one.migrate(pending_timeout=0.5)
     assert (found["phase"], vm(found)["reason"]) == ("Blocked", "QuotaExceeded")
     assert sim.leftovers() == []

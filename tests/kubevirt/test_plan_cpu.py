@@ -18,7 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pref
 from ansible_collections.virtops.maintenance.tests.kubevirt.test_plan import plan
 from kubesim import Kubesim, templates
 from kubesim.kinds import NODES, PODS, QUOTAS
-from kubesim.reading import row
+from kubesim.reading import full_quota, row
 
 pytestmark = pytest.mark.full
 
@@ -102,9 +102,7 @@ def test_a_quota_with_no_headroom_is_a_warning(sim, operator) -> None:
     for name, strategy in (("a", "LiveMigrate"), ("b", "LiveMigrate"), ("off", "None")):
         sim.add_vm(name, "n1", strategy=strategy)
     sim.add_vm("elsewhere", "n2")
-    meta = {"name": "tight", "namespace": "default"}
-    pods = sum(pod["metadata"]["namespace"] == "default" for pod in sim.all(PODS))  # a given cluster has others there
-    sim.add("resourcequotas", {"metadata": meta, "spec": {"hard": {"pods": str(pods)}}})
+    pods = full_quota(sim)
     found = read_fleet(operator.auth)
     planned = plan(found, ["n1"], allow_stop=True)
     assert planned["fits"]

@@ -21,7 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.wait
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from kubesim import templates
 from kubesim.kinds import EVENTS, NAMESPACES, NODES, PODS, QUOTAS, VMIMS, VMIS
-from kubesim.reading import add_budget, clean, evictions, free_slots, launcher, row, take_slots
+from kubesim.reading import add_budget, clean, evictions, free_slots, full_quota, launcher, row, take_slots
 
 pytestmark = pytest.mark.full
 OUTBOUND = "parallelOutboundMigrationsPerNode"
@@ -29,21 +29,19 @@ OUTBOUND = "parallelOutboundMigrationsPerNode"
 
 def test_a_quota_is_named_and_waited_for(sim, operator) -> None:
     sim.add_vm("vm", "n1")
-    quota = {"metadata": {"name": "tight", "namespace": "default"}}
-    sim.add("resourcequotas", {**quota, "spec": {"hard": {"pods": "1"}}})
+    pods = full_quota(sim)
     found = operator.slice(Intent.DRAINED, 2.0)
     assert row(found, "vm")["reason"] == "QuotaExceeded"
     assert row(found, "vm")["phase"] == "Pending"
 
-    sim.edit(QUOTAS, "tight", lambda o: o["spec"]["hard"].update(pods="2"), "default")
+    sim.edit(QUOTAS, "tight", lambda o: o["spec"]["hard"].update(pods=str(pods + 1)), "default")
     assert operator.drain()["phase"] == "Drained"
 
 
 def test_what_waits_in_vain_is_withdrawn(sim, operator) -> None:
     """KubeVirt has no deadline for a quota: it would wait, and hold the mark, for ever."""
     sim.add_vm("vm", "n1")
-    quota = {"metadata": {"name": "tight", "namespace": "default"}}
-    sim.add("resourcequotas", {**quota, "spec": {"hard": {"pods": "1"}}})
+    full_quota(sim)
     found = operator.drain(pending_timeout=1.0)
     assert (found["phase"], row(found, "vm")["reason"]) == ("Blocked", "QuotaExceeded")
     assert sim.leftovers() == []

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[3]
 # One of each kind: it asks the cluster, starts a simulator, needs its log, asks nobody; needs the simulator in what a
-# fixture has made, in what is given to it, in another project.
+# fixture has made, in what is given to it, in another project; and a name that is taken.
 CHOSEN = (
     "test_abort.py::test_someone_elses_cordon_stays",
     "test_preflight_rights.py::test_rights_in_the_namespace_of_the_vms_are_enough",
@@ -34,6 +34,7 @@ CHOSEN = (
     "test_migration_abort.py::test_an_abort_that_is_never_answered_is_told",
     "test_one_answer.py::test_the_drain_tells_it_too[refused]",
     "test_pipeline.py::test_its_check_is_red_where_the_work_was_not_done",
+    "test_versions.py::test_a_refused_cancel_is_not_told_as_restored",
 )
 
 
@@ -46,7 +47,10 @@ def given(tmp_path: Path):
 
 
 def test_only_what_touched_the_cluster_is_counted_as_passed_on_it(given) -> None:
-    _sim, kubeconfig = given
+    """A VM of others has the name that one test gives to its own."""
+    sim, kubeconfig = given
+    sim.add_node("n4")
+    sim.add("virtualmachines", templates.theirs("theirs", "n4"))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-rs"] + [f"tests/kubevirt/{name}" for name in CHOSEN],
         env={**os.environ, "VIRTOPS_KUBECONFIG": str(kubeconfig), "VIRTOPS_KNOBS": "1"},
@@ -62,7 +66,7 @@ def test_only_what_touched_the_cluster_is_counted_as_passed_on_it(given) -> None
     assert counts == {
         "passed": "1",
         "failed": "0",
-        "skipped_simulator": "5",
+        "skipped_simulator": "6",
         "skipped_knobs": "0",
         "skipped_guest": "0",
         "skipped_else": "0",
@@ -70,7 +74,7 @@ def test_only_what_touched_the_cluster_is_counted_as_passed_on_it(given) -> None
     }, done.stdout
     assert "needs the simulator: the test starts one of its own" in done.stdout
     # And that was said before the first of them began.
-    assert "integration-kubevirt: 2 tests begin, 5 do not: simulator 5\n" in done.stdout
+    assert "integration-kubevirt: 2 tests begin, 6 do not: simulator 6\n" in done.stdout
 
 
 def test_an_option_of_a_vm_that_nobody_obeys_is_an_error(given) -> None:
@@ -178,14 +182,13 @@ def test_with_other_nodes_the_vms_of_tests_stay_on_theirs(given) -> None:
     sim, kubeconfig = given
     for name in ("n4", "n5"):
         sim.add_node(name)
-    made = templates.vm("theirs", "n4")
-    for part in (made, made["spec"]["template"]):
-        part["metadata"]["annotations"].pop(templates.MADE_HERE)
-    sim.add("virtualmachines", made)
+    sim.add("virtualmachines", templates.theirs("theirs", "n4", "n5"))
     sim.until(lambda: sim.running("theirs"))
     cluster = Given(kubeconfig)
     for node in WANTED:
         cluster.edit(NODES, node, lambda o: o["spec"].update(unschedulable=True))
+    with pytest.raises(pytest.skip.Exception, match="default/theirs is a VM of others"):
+        cluster.add_vm("theirs", "n1")
     cluster.add_vm("ours", "n1", wait=False)
     sim.until(lambda: _waits(sim, "ours"))
     cluster.clean()
