@@ -13,10 +13,12 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action.reboot import ActionModule as Reboot
 from ansible.utils.display import Display
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reboot import in_vain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
 
 # Seconds between two lines, and as much more as one try takes.
 EVERY = 15.0
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class Told:
@@ -53,5 +55,18 @@ class ActionModule(Reboot):
         return super().do_until_success_or_timeout(partial(self._told.tries, action), *args, **more)
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        self._told = Told(str((task_vars or {}).get("inventory_hostname")), Display().display)
-        return super().run(tmp, task_vars)
+        host = str((task_vars or {}).get("inventory_hostname"))
+        self._told = Told(host, Display().display)
+        self._task.args = dict(self._task.args)
+        before = str(self._task.args.pop("boot_id", "") or "")
+        result = super().run(tmp, task_vars)
+        if result.get("failed"):
+            result["msg"] = in_vain(host, str(result["msg"]), result.get("elapsed", 0), before, self._boot_id())
+        return dict(result)
+
+    def _boot_id(self) -> str:
+        """Empty: it does not answer."""
+        try:
+            return str(self._low_level_execute_command(f"cat {BOOT_ID}")["stdout"]).strip()
+        except AnsibleConnectionFailure:
+            return ""

@@ -95,6 +95,12 @@ options:
         as namespace/name/UID.
     type: dict
     default: {}
+  recovery:
+    description:
+      - With O(stage=failed) what is wanted of a host that does not come back from its reboot, C(on_dead) and C(fenced),
+        whether it has a fence agent. Once it was recovered, C(result), what that returned, or its C(failure).
+    type: dict
+    default: {}
   vm:
     description: With O(state=came_back) the VM, named as in O(moved).
     type: str

@@ -21,6 +21,10 @@ options:
       - How long to wait for the host, in seconds. All other options of M(ansible.builtin.reboot) can be given too.
     type: int
     default: 600
+  boot_id:
+    description: The boot id of the host before. A failure says then whether the host went down at all.
+    type: str
+    default: ''
 extends_documentation_fragment:
   - virtops.maintenance._attributes
 attributes:

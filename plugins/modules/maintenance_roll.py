@@ -199,6 +199,14 @@ stats:
       C(hosts) and C(done), numbers; C(out) and C(failed), names; C(begun), UTC; and C(tally), what became of the VMs.
   returned: with O(state=ended)
   type: dict
+why:
+  description: Why the host failed, with what came of its recovery.
+  returned: with O(state=noted)
+  type: str
+recovers:
+  description: Whether the host is to be recovered now, by O(recovery) and by what it failed in.
+  returned: with O(state=noted)
+  type: bool
 steps:
   description: What is left to be done with the host.
   returned: with O(state=admitted)

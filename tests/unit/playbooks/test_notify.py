@@ -90,7 +90,7 @@ def test_a_notification_that_fails_is_a_warning(roll: Roll, task: str, why: str)
     assert code == 0, text
     assert roll.steps == steps("host-a") + steps("host-b")
     assert why in text
-    assert ('maintenance_notify failed in the task "Post it": the chat says no. The roll goes on.' in text) is (
+    assert ('maintenance_notify failed in the task "Post it": the chat says no. The playbook goes on.' in text) is (
         task == FAILS
     )
 

@@ -35,6 +35,7 @@ ROLL_SPEC: dict[str, Any] = {
     "targets": {"type": "list", "elements": "str", "default": []},
     "tally": {"type": "dict", "default": {}},
     "moved": {"type": "dict", "default": {}},
+    "recovery": {"type": "dict", "default": {}},
     "vm": {"type": "str", "default": ""},
     "is_back": {"type": "bool", "default": False},
     "roll_id": {"type": "str", "default": ""},
@@ -109,7 +110,8 @@ def answer_of(
     def note() -> dict[str, Any]:
         tally = {str(key): int(value) for key, value in params["tally"].items()}
         moved = {str(vm): str(host) for vm, host in params["moved"].items()}
-        return run.note(store, host, runner, stage, here, boot, " ".join(params["why"].split()), tally, moved)
+        why, recovery = " ".join(params["why"].split()), params["recovery"]
+        return run.note(store, host, runner, stage, here, boot, why, tally, moved, recovery)
 
     return run.patiently(note, here, until, watch, NOTE_PATIENCE)
 

@@ -2,15 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Does a host need a reboot? From what its own tools answer. Pure.
+"""Does a host need a reboot, from what its own tools answer? What became of one that was rebooted? Pure.
 
 A host on which nothing can answer is rebooted: a maintenance without it would claim what nobody knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from . import words
+from .record import HostEntry, Stage
 
 FILE = "/run/reboot-required"
 PACKAGES = FILE + ".pkgs"
@@ -23,6 +27,7 @@ WRITERS = (
 NEEDRESTART = ("needrestart", "-b", "-k", "-r", "l")
 DNF = ("dnf", "-q", "needs-restarting", "-r")
 _NAMED = 3  # packages
+_AFTER = (Stage.CHECKING, Stage.RESTORING)
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,37 @@ def need(host: str, told: Sequence[Told]) -> Need:
 def need_of_lost(host: str) -> Need:
     """Nobody could be asked. The reboot finds out whether the host is gone, and the roll stops there with a record."""
     return Need(reboot=True, known=False, message=f"{host} does not answer whether it needs a reboot")
+
+
+def in_vain(host: str, why: str, elapsed: float, before: str, now: str) -> str:
+    """Of a reboot that failed. Ansible says the same (`why`) of a host that never went down and of one that did not
+    come up. `before`, `now`: its boot id; empty: it is not known."""
+    if not now:
+        return words.is_lost(host, why)
+    if now != before:
+        return why
+    return (
+        f"{host} never went down: its boot id is still the same, {elapsed:.0f} s after it was asked to reboot. See on"
+        " it why, for example with systemctl list-jobs, systemd-inhibit and journalctl"
+    )
+
+
+def recovers(entry: HostEntry, asked: Mapping[str, Any]) -> bool:
+    """Does the roll recover this host, which failed? `asked`: `on_dead`, what the user wants of a host that does not
+    come back from its reboot, and `fenced`, whether it has a fence agent. Whether it is dead the recovery sees."""
+    rebooted = entry.failed_in is Stage.REBOOTING or (bool(entry.boot_id) and entry.failed_in in _AFTER)
+    return rebooted and asked.get("on_dead") == "recover" and bool(asked.get("fenced"))
+
+
+def with_recovery(why: str, asked: Mapping[str, Any]) -> str:
+    """Why the host failed, and what came of its recovery. `asked`: `result`, what that returned, or its `failure`."""
+    failure, found = str(asked.get("failure") or ""), asked.get("result")
+    if failure:
+        return f"{why}. Its recovery is incomplete (maintenance_on_dead): {failure.strip().rstrip('.')}"
+    if not found:
+        return why
+    became = "its VMs run elsewhere" if found["phase"] == "Recovered" else str(found["message"]).rstrip(".")
+    return f"{why}. Its recovery (maintenance_on_dead): {became}"
 
 
 def _all(told: Sequence[Told]) -> str:

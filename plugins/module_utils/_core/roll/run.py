@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from . import figures, planned, rules, stages, status, table, words
+from . import figures, planned, reboot, rules, stages, status, table, words
 from .owner import RollRefused, RollUnreadable, Watch, check_run, kept_elsewhere
 from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State, write
 from .rules import Answer, Ask, Verdict
@@ -140,13 +140,19 @@ def note(
     message: str = "",
     tally: Mapping[str, int] | None = None,
     moved: Mapping[str, str] | None = None,
+    recovery: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The host has come to this stage. `tally`: what its drain did; empty: it is not known. `moved`: VMs, and where
-    to. Raises RollTakenOver, RollRefused."""
+    to. `recovery`: of one that failed, see `reboot`. Raises RollTakenOver, RollRefused."""
+    asked = recovery or {}
+    message = reboot.with_recovery(message, asked)
     new = stages.come_to(store, host, run, stage, clock, boot_id, message, tally, moved)
     failed = host if stage is Stage.FAILED else ""
     said = words.result(new, failed) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
-    return _answer(Verdict(Answer.GO, new, said), new, event=figures.of_host(new, host))
+    recovers = stage is Stage.FAILED and reboot.recovers(new.hosts[host], asked)
+    return _answer(
+        Verdict(Answer.GO, new, said), new, event=figures.of_host(new, host), why=message, recovers=recovers
+    )
 
 
 def homeward(store: RollStore, run: str, hosts: Sequence[str]) -> dict[str, Any]:

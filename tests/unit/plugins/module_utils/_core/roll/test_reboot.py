@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reboot import (
     Told,
+    in_vain,
     need,
     of_dnf,
     of_file,
     of_needrestart,
+    recovers,
+    with_recovery,
 )
 
 KERNELS = "NEEDRESTART-VER: 3.6\nNEEDRESTART-KCUR: 6.1.0-1\nNEEDRESTART-KEXP: 6.1.0-2\n"
@@ -74,3 +78,52 @@ def test_dnf_without_its_plugin_is_no_yes(rc: int, out: str, err: str, needed: b
     found = of_dnf(rc, out, err)
     assert found.needed is needed
     assert needed is not None or err.rstrip(".") in found.why
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "said"),
+    [
+        ("b1", "b1", "a never went down: its boot id is still the same, 900 s after it was asked to reboot. See on it"),
+        ("b1", "b2", "Timed out"),
+        ("", "b2", "Timed out"),
+        ("b1", "", "a cannot be reached: Timed out. If it does not come back, this starts its VMs elsewhere"),
+    ],
+)
+def test_a_reboot_that_failed_says_whether_the_host_went_down(before: str, now: str, said: str) -> None:
+    assert in_vain("a", "Timed out", 900, before, now).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("failed_in", "boot_id", "on_dead", "fenced", "yes"),
+    [
+        (Stage.REBOOTING, "", "recover", True, True),
+        (Stage.RESTORING, "b1", "recover", True, True),
+        (Stage.RESTORING, "", "recover", True, False),
+        (Stage.DRAINING, "b1", "recover", True, False),
+        (Stage.REBOOTING, "b1", "tell", True, False),
+        (Stage.REBOOTING, "b1", "", True, False),
+        (Stage.REBOOTING, "b1", "recover", False, False),
+    ],
+)
+def test_a_host_is_recovered_only_after_a_reboot_of_the_roll(
+    failed_in: Stage, boot_id: str, on_dead: str, fenced: bool, yes: bool
+) -> None:
+    """And only where the user wants it, and gave a fence agent."""
+    entry = HostEntry("a", Stage.FAILED, failed_in=failed_in, boot_id=boot_id)
+    assert recovers(entry, {"on_dead": on_dead, "fenced": fenced}) is yes
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({}, "It is lost"),
+        ({"result": {"phase": "Recovered"}}, "It is lost. Its recovery (maintenance_on_dead): its VMs run elsewhere"),
+        (
+            {"result": {"phase": "Alive", "message": "it lives."}},
+            "It is lost. Its recovery (maintenance_on_dead): it lives",
+        ),
+        ({"failure": "no BMC."}, "It is lost. Its recovery is incomplete (maintenance_on_dead): no BMC"),
+    ],
+)
+def test_why_a_host_failed_says_what_came_of_its_recovery(asked: dict[str, object], said: str) -> None:
+    assert with_recovery("It is lost", asked) == said
