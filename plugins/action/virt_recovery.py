@@ -17,6 +17,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.looks import CONTROLLER, View
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.told import event, stats
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, own_uuid, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
@@ -78,6 +79,10 @@ class ActionModule(ActionBase):
                 break
             args |= self._of_next(result, time.monotonic() - begun)
         result["not_done"] = failure(result)
+        for text in result.pop("warnings", ()):
+            Display().warning(plain(text))
+        if "looks" in result:
+            result["stats"], result["event"] = stats(result), event(result, result["not_done"])
         return {**base, **result}
 
     def _of_controller(self) -> dict[str, Any]:

@@ -116,6 +116,7 @@ INTERNAL = frozenset(
         "maintenance_recovered",
         "maintenance_roll",
         "maintenance_roll_order",
+        "maintenance_recovery_stats",
         "maintenance_roll_stats",
         "maintenance_status",
         "plan_cluster",

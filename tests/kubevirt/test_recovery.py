@@ -28,6 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.recovery import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.recovery.service import Request, recover
 from ansible_collections.virtops.maintenance.tests.kubevirt.test_attached import vm_with_disk
+from ansible_collections.virtops.maintenance.tests.kubevirt.test_node_events import events
 from kubesim import nodelife
 from kubesim.cluster import Kubesim
 from kubesim.kinds import BY_PLURAL, NODES, VMIMS, VMIS, VMS
@@ -137,6 +138,8 @@ def test_a_node_that_died_is_recovered_once_it_is_proven_to_be_off_and_returns(s
     assert sim.leftovers() == [] and TAINT in taints(sim)
     assert sim.find(NODES, "n1")["spec"]["unschedulable"]
     assert rescue.run()["phase"] == "Blocked"  # it is carried on without another proof
+    roll = RollLease(Client(rescue._auth), "default")
+    assert f"recovered ({Proof.from_dict(found['proof'])}), 3 VMs started elsewhere" in roll.fleet().left["n1"]
 
     back(sim, boots=True)
     found = rescue.run()
@@ -144,6 +147,11 @@ def test_a_node_that_died_is_recovered_once_it_is_proven_to_be_off_and_returns(s
     assert found["phase"] == "Returned" and TAINT not in taints(sim), found
     assert not node["spec"].get("unschedulable") and RECORD not in annotations(node)
     assert rescue.run()["phase"] == "Alive"
+    noted = [(event["reason"].removeprefix("MaintenanceRecovery"), event["message"]) for event in events(sim)]
+    assert [reason for reason, _text in noted] == ["Began", "Failed", "Ended"]
+    assert "off at 2026-11-27T14:03:00Z, by fence_lab" in noted[0][1] and "of me: why" in noted[0][1]
+    assert "Not started elsewhere: default/manual" in noted[1][1] and "back" in noted[2][1]
+    assert roll.fleet().left == {}
 
 
 def test_a_node_that_is_back_with_its_old_boot_was_never_off(sim, rescue) -> None:

@@ -20,6 +20,7 @@ from ..model.policy import PolicyError
 from ..model.record import RecordError
 from .looks import Judgement, Looks
 from .proof import Proof
+from .told import in_status
 
 SCHEMA = 1
 # virt-handler reports every minute. So many seconds after the kubelet went silent it would have reported again.
@@ -202,6 +203,17 @@ def carried_on(known: NodeRecovery | None, seen: NodeSeen, tainted: bool) -> boo
 def may_serve(known: NodeRecovery, seen: NodeSeen) -> bool:
     """A node that is Ready again: did it boot since? Else it was never off, whatever was said."""
     return seen.boot_id != known.boot_id
+
+
+def told(notes: Mapping[str, str], key: str, host: str) -> str:
+    """In the status of its cluster; empty: there is none."""
+    try:
+        known = read(notes, key)
+    except RecordError as exc:
+        return str(exc)
+    if known is None:
+        return ""
+    return in_status(host, known.found_dead, known.proof, sum(not vm.stays for vm in known.vms))
 
 
 def read(notes: Mapping[str, str], key: str) -> NodeRecovery | None:

@@ -19,6 +19,7 @@ from typing import Any
 from ..model.policy import PolicyError
 from ..model.record import RecordError
 from .proof import Proof
+from .told import in_status
 
 SCHEMA = 1
 
@@ -82,6 +83,11 @@ class Recovery:
             return cls(**texts, proof=proof, vms={vm.uuid: vm for vm in vms})
         except (ValueError, KeyError, TypeError, AttributeError, PolicyError) as exc:
             raise RecordError(f"the record of a recovery cannot be read: {exc!r}") from exc
+
+    def told(self) -> str:
+        """In the status of its fleet; empty: it is over."""
+        vms = [vm for vm in self.vms.values() if vm.step is not Step.FAILED]
+        return in_status(self.host, self.found_dead, self.proof, len(vms))
 
     def taken(self, uuid: str) -> Taken | None:
         """Where the VM may run by this recovery; None: nowhere."""

@@ -15,6 +15,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from ..._core.model.record import RecordError
+from ..._core.recovery.nodes import told
 from ..._core.roll.owner import LEASE, RollRefused
 from ..._core.roll.planned import left_free
 from ..._core.roll.record import MOVE_BACK, OVER, Clock, Fleet, Roll, State
@@ -108,12 +109,14 @@ class RollLease:
 
     def _left_behind(self, nodes: list[Obj]) -> dict[str, str]:
         """It is told and decides nothing, so it may be missing."""
+        by_name = {node["metadata"]["name"]: facts.annotations(node) for node in nodes}
+        died = {name: told(notes, names.RECOVERY, name) for name, notes in by_name.items() if names.RECOVERY in notes}
         try:
             leases, _version = self._client.list(self._path)
         except KubeError:
-            return {}
+            return died
         ours = [lease for lease in leases if lease["metadata"]["name"].startswith(names.LEASE)]
-        return left_behind(ours, nodes, self._client)
+        return {**left_behind(ours, nodes, self._client), **died}
 
 
 def _out(node: Obj) -> str:

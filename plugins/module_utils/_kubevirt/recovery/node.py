@@ -41,6 +41,7 @@ class DeadNode:
         self._client = client
         self.name = name
         self.obj: Obj = {}
+        self.taken_out = False  # by this run
         self._attachments = Attachments(client, name)
 
     def read(self) -> NodeSeen:
@@ -97,6 +98,7 @@ class DeadNode:
         spec: Obj = {"taints": [taint for taint in self._taints() if taint.get("key") != OUT_OF_SERVICE] + [_TAINT]}
         known.cordoned = known.cordoned or not nodes.cordoned(self.obj)
         self._write({"annotations": {names.RECOVERY: known.to_json()}}, {**spec, "unschedulable": True})
+        self.taken_out = True
 
     def give_back(self, known: NodeRecovery) -> None:
         spec: Obj = {"taints": [taint for taint in self._taints() if taint.get("key") != OUT_OF_SERVICE]}

@@ -29,13 +29,16 @@ from ..._core.recovery.nodes import (
     read,
 )
 from ..._core.recovery.proof import Proof, given
+from ..._core.recovery.told import notices
 from ..._core.roll.owner import check_dead
+from ..._core.run.notice import Notice
 from ..api.client import Client
 from ..api.errors import KubeError
 from ..objects import names
 from ..objects.facts import annotations
 from ..records.lease import PROCESSES, Lock
 from ..records.roll import RollLease, system_clock
+from ..requests.signature import note_on_node
 from .node import DeadNode
 
 _PAUSE = 1.0
@@ -100,6 +103,7 @@ def _leased(request: Request, client: Client, node: DeadNode) -> dict[str, Any]:
     goes_on = False
     try:
         found = _slice(request, node, seen, True)
+        found["warnings"] = _events(request, client, node, found)
         goes_on = found["phase"] == RECOVERING
         return found
     finally:
@@ -108,6 +112,17 @@ def _leased(request: Request, client: Client, node: DeadNode) -> dict[str, Any]:
             lock.release()
         elif not goes_on:
             lock.remove()
+
+
+def _events(request: Request, client: Client, node: DeadNode, found: Mapping[str, Any]) -> list[str]:
+    """On the Node, for who looks at it with kubectl. What changed nothing is not noted."""
+    who = f" of {request.requester}" if request.requester else ""
+    whose = f"run {request.run_id}{who}{f': {request.reason}' if request.reason else ''}"
+    known = read(node.notes, names.RECOVERY)
+    ends = known is None or known.run == request.run_id
+    told = notices(found, whose, node.taken_out, ends)
+    cautions = [note_on_node(client, node.obj, Notice(*one), system_clock().wall()) for one in told]
+    return sorted({one for one in cautions if one})
 
 
 def _slice(request: Request, node: DeadNode, seen: NodeSeen, acts: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from ..._core.model.record import RecordError
 from ..._core.recovery.record import Recovery
 from ..observe.host import Host
-from .roll import RollVolumes
+from .roll import RECOVERY, RollVolumes
 
 _TRIES = 5
 
@@ -24,7 +24,7 @@ class RecoveryVolumes(RollVolumes):
 
     def __init__(self, hosts: Mapping[str, Host], keepers: Sequence[str], host: str) -> None:
         super().__init__(hosts, keepers)
-        self.prefix = f"recovery.{host}"
+        self.prefix = f"{RECOVERY}.{host}"
 
     def change(self, act: Callable[[Recovery | None], Recovery | None]) -> Recovery | None:
         """Read, have it changed, write; again where somebody else wrote meanwhile. None: nothing is to be written.

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from ..._core.claims.admission import are_majority
 from ..._core.model.record import RecordError
+from ..._core.recovery.record import Recovery
 from ..._core.roll import owner, stages
 from ..._core.roll.owner import RollUnreadable
 from ..._core.roll.record import NOTE_PATIENCE, OVER, Clock, Fleet, Roll, Stage, State
@@ -30,7 +31,7 @@ from ..observe.peers import KNOWN_SILENT, PATIENCE, Task, Threads, check_machine
 from ..store.names import CORDON, split_generation
 from ..store.volumes import StoreError, VolumeTorn
 
-PREFIX = "roll"
+PREFIX, RECOVERY = "roll", "recovery"
 # Seconds for the others after most have answered: one that reboots must not hold up each step.
 _GRACE = 2.0
 _AGAIN = 3.0  # seconds between two tries to write what was seen
@@ -230,7 +231,19 @@ class RollVolumes:
             exist=frozenset(self._hosts),
             elsewhere=elsewhere,
             kept_on=others if elsewhere else (),
+            left=self._recovered(found),
         )
+
+    def _recovered(self, names: Mapping[str, Iterable[str]]) -> dict[str, str]:
+        """What is said of hosts that died. It is told and decides nothing."""
+        heads = {split_generation(volume)[0] for volumes in names.values() for volume in volumes}
+        told = {}
+        for head in (head for head in heads if head.startswith(f"{RECOVERY}.")):
+            asked, _errors = self._ask(tuple(names), lambda host, head=head: host.store.read_generation(head))
+            newest = max((one for one in asked.values() if one is not None), key=lambda one: one.number, default=None)
+            if newest is not None:
+                told[head.partition(".")[2]] = Recovery.from_json(newest.text).told()
+        return {host: text for host, text in told.items() if text}
 
     def _elsewhere(self, names: Sequence[str]) -> Roll | None:
         """The roll whose record these hosts have, that do not keep it by this inventory. One that cannot be read is

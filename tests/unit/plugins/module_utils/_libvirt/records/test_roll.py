@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.record import Recovery
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import run
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import (
     PlaybookEnded,
@@ -236,6 +237,17 @@ def test_cordoned_and_silent_hosts_are_out() -> None:
     fleet = volumes(hosts).fleet()
     assert fleet.out == {"a": "has a drain of its own", "b": "cordoned by others", "c": "does not answer"}
     assert fleet.busy == {"a"}
+
+
+def test_what_its_keepers_have_of_a_host_that_died_is_told_of_it() -> None:
+    """By the newest of them. One that is over says nothing."""
+    hosts = Hosts()
+    hosts.off = {"c"}
+    assert volumes(hosts).fleet().left == {}
+    hosts.volumes["a"]["recovery.c.1"] = Recovery("c", found_dead="T1").to_json()
+    assert volumes(hosts).fleet().left["c"].startswith("found dead at T1")
+    hosts.volumes["b"]["recovery.c.2"] = Recovery("c").to_json()
+    assert volumes(hosts).fleet().left == {}
 
 
 @pytest.mark.parametrize("drains", [True, False])
