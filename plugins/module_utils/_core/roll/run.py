@@ -150,9 +150,7 @@ def note(
     failed = host if stage is Stage.FAILED else ""
     said = words.result(new, failed) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
     recovers = stage is Stage.FAILED and reboot.recovers(new.hosts[host], asked)
-    return _answer(
-        Verdict(Answer.GO, new, said), new, event=figures.of_host(new, host), why=message, recovers=recovers
-    )
+    return _answer(Verdict(Answer.GO, new, said), new, event=figures.of_host(new, host), why=message, recovers=recovers)
 
 
 def homeward(store: RollStore, run: str, hosts: Sequence[str]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reboot import (
     Told,
     in_vain,
@@ -19,6 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reb
     recovers,
     with_recovery,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Stage
 
 KERNELS = "NEEDRESTART-VER: 3.6\nNEEDRESTART-KCUR: 6.1.0-1\nNEEDRESTART-KEXP: 6.1.0-2\n"
 
