@@ -189,8 +189,11 @@ class Remote:
         knobs = {k: v for k, v in words.annotations(was or _NOTHING).items() if k.startswith("lab/")}
         meta: Obj = {"annotations": {**dict.fromkeys(notes), **knobs}}
         spec: Obj = {"unschedulable": None}
+        taints = (was or node)["spec"].get("taints") or []
+        ours = [taint for taint in taints if taint["key"].startswith("virtops.")]
+        if was is not None or ours:
+            spec["taints"] = [taint for taint in taints if taint not in ours] or None
         if was is not None:
-            spec["taints"] = was["spec"].get("taints")
             meta["labels"] = {**dict.fromkeys(words.labels(node)), **words.labels(was)}
         self.patch(NODES, name, {"metadata": meta, "spec": spec})
 

@@ -77,15 +77,29 @@ def _tell_what_it_cannot_give(items: list[pytest.Item]) -> None:
 
 
 def pytest_report_collectionfinish(items: list[pytest.Item]) -> list[str]:
-    """What is asked of the given cluster, and what is not for want of what."""
+    """What is asked of the given cluster, and what is not for want of what: each test, by its reason."""
     if not given_cluster():
         return []
-    marks = [mark for item in items for mark in [*item.iter_markers("skip"), *item.iter_markers("skipif")][:1]]
-    skipped = [str(mark.kwargs.get("reason")) for mark in marks if mark.name == "skip" or mark.args[0]]
-    counted = ", ".join(f"{word} {number}" for word, number in _by_word(skipped).items() if number)
-    return [
-        f"integration-kubevirt: {len(items) - len(skipped)} tests begin, {len(skipped)} do not: {counted or 'none'}"
-    ]
+    skipped: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        for mark in [*item.iter_markers("skip"), *item.iter_markers("skipif")][:1]:
+            if mark.name == "skip" or mark.args[0]:
+                skipped.setdefault(str(mark.kwargs.get("reason")), []).append(item)
+    every = [reason for reason, tests in skipped.items() for _test in tests]
+    counted = ", ".join(f"{word} {number}" for word, number in _by_word(every).items() if number)
+    lines = [f"integration-kubevirt: {len(items) - len(every)} tests begin, {len(every)} do not: {counted or 'none'}"]
+    for reason, tests in sorted(skipped.items()):
+        lines.append(f"  {reason}: {len(tests)}")
+        lines += [f"    {file}: {', '.join(names)}" for file, names in _by_file(tests).items()]
+    return lines
+
+
+def _by_file(tests: Iterable[pytest.Item]) -> dict[str, dict[str, None]]:
+    """The tests' names, each once, however many parameters it has."""
+    found: dict[str, dict[str, None]] = {}
+    for test in tests:
+        found.setdefault(test.path.name, {})[test.name.partition("[")[0]] = None
+    return found
 
 
 def _by_word(reasons: Iterable[str]) -> dict[str, int]:
@@ -233,8 +247,10 @@ def one(sim: Kubesim, operator: Operator) -> One:
 
 
 @pytest.fixture
-def plays(sim: Kubesim, tmp_path: Path) -> Plays:
-    return Plays(sim, tmp_path)
+def plays(sim: Kubesim, tmp_path: Path) -> Iterator[Plays]:
+    started = Plays(sim, tmp_path)
+    yield started
+    started.end()
 
 
 @pytest.fixture

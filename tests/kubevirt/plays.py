@@ -55,6 +55,7 @@ class Plays:
 
     def __init__(self, sim: Kubesim, tmp: Path) -> None:
         self._tmp = tmp
+        self._started: list[subprocess.Popen[bytes]] = []
         kubeconfig = sim.kubeconfig(tmp / "kubeconfig", "maintenance")
         self._hosts = tmp / "hosts.json"
         self._hosts.write_text(json.dumps(inventory()), encoding="utf-8")
@@ -94,7 +95,7 @@ class Plays:
 
     def start(self, name: str, stdout: Any = subprocess.DEVNULL, **variables: Any) -> subprocess.Popen[bytes]:
         """A playbook of the collection that goes on while the test does. `stdout`: where its output goes."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command(self._hosts, f"virtops.maintenance.{name}", **variables),
             env=self._env,
             cwd=self._tmp,
@@ -102,6 +103,14 @@ class Plays:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """Those that go on still: beside the next test, where both are given one cluster."""
+        for process in self._started:
+            process.kill()
+            process.wait()
 
     def own(self, name: str, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
         """A playbook of the collection, by its name."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIMS, VMIS
 
-from .test_roll import HOSTS, kill, record
+from .test_roll import HOSTS, record
 
 WORDS = {"maintenance_hosts": HOSTS, "maintenance_reboot": False, "maintenance_move_back": True}
 
@@ -56,7 +55,8 @@ def test_what_was_killed_on_the_way_back_goes_on_and_what_cannot_go_back_is_said
     before = places(sim)
     process = plays.start("rolling_maintenance", **{**WORDS, "maintenance_hosts": "n1"})
     sim.until(lambda: record(sim)["stages"].get("n1") == "done" and record(sim)["state"] == "running")
-    kill(process, signal.SIGKILL)
+    process.kill()
+    process.wait()
     sim.edit(NODES, "n1", lambda node: node["spec"].update(unschedulable=True))  # by somebody else
     words = {**WORDS, "maintenance_hosts": "n1", "maintenance_take_over": True}
     stuck = plays.own("rolling_maintenance", **words, drain_pending_timeout=3, drain_max_attempts=1)
@@ -74,7 +74,8 @@ def test_what_is_left_to_go_back_stays_where_it_is_after_an_abort(sim, plays) ->
     sim.add_vm("vm-1", "n1", migrate_seconds="2")
     process = plays.start("rolling_maintenance", **{**WORDS, "maintenance_hosts": "n1"})
     sim.until(lambda: record(sim)["stages"].get("n1") == "done" and record(sim)["state"] == "running")
-    kill(process, signal.SIGKILL)
+    process.kill()
+    process.wait()
     migrations = len(sim.all(VMIMS))
     aborted = plays.own("abort")
     assert aborted.returncode == 0, aborted.stdout

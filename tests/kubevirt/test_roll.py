@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import subprocess
 from typing import Any
 
 import pytest
 
-from kubesim.kinds import BY_PLURAL, NODES, VMIMS, VMIS
+from ansible_collections.virtops.maintenance.tests.kubevirt.plays import LONGEST
+from kubesim.kinds import BY_PLURAL, NODES, QUOTAS, VMIMS, VMIS
+from kubesim.reading import full_quota
 
 LEASES = BY_PLURAL["leases"]
 HOSTS = "n1,n2,n3"
@@ -33,33 +33,25 @@ def is_at(sim, host: str, *stages: str) -> bool:
     return record(sim)["stages"].get(host) in stages
 
 
-def kill(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    process.send_signal(how)
-    process.wait()
-
-
 @pytest.mark.full
 def test_nobody_else_touches_what_a_living_roll_works_on(sim, plays) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="3000")
     for name in ("n2", "n3"):  # the plan begins with n1
         sim.add_vm(f"one-{name}", name)
         sim.add_vm(f"two-{name}", name)
-    process = plays.start("rolling_maintenance", maintenance_hosts=HOSTS, maintenance_reboot=False)
-    try:
-        sim.until(lambda: sim.find(NODES, "n1")["spec"].get("unschedulable"))
-        second = plays.own("rolling_maintenance", maintenance_hosts="n3", maintenance_reboot=False)
-        assert second.returncode != 0
-        assert "There is a roll of this fleet already" in second.stdout
-        assert "n1 draining since" in second.stdout
-        for playbook, node, *words in (("restore", "n1"), ("drain", "n3", "--check")):
-            refused = plays.own(playbook, *words, maintenance_hosts=node)
-            assert refused.returncode != 0, refused.stdout
-            assert f"{node} belongs to roll " in refused.stdout, refused.stdout
-        assert sim.find(NODES, "n1")["spec"]["unschedulable"] is True
-        assert not sim.find(NODES, "n3")["spec"].get("unschedulable")
-        assert record(sim)["run"] != "" and record(sim)["state"] == "running"
-    finally:
-        kill(process, signal.SIGKILL)
+    plays.start("rolling_maintenance", maintenance_hosts=HOSTS, maintenance_reboot=False)
+    sim.until(lambda: sim.find(NODES, "n1")["spec"].get("unschedulable"))
+    second = plays.own("rolling_maintenance", maintenance_hosts="n3", maintenance_reboot=False)
+    assert second.returncode != 0
+    assert "There is a roll of this fleet already" in second.stdout
+    assert "n1 draining since" in second.stdout
+    for playbook, node, *words in (("restore", "n1"), ("drain", "n3", "--check")):
+        refused = plays.own(playbook, *words, maintenance_hosts=node)
+        assert refused.returncode != 0, refused.stdout
+        assert f"{node} belongs to roll " in refused.stdout, refused.stdout
+    assert sim.find(NODES, "n1")["spec"]["unschedulable"] is True
+    assert not sim.find(NODES, "n3")["spec"].get("unschedulable")
+    assert record(sim)["run"] != "" and record(sim)["state"] == "running"
 
 
 @pytest.mark.full
@@ -105,15 +97,12 @@ def test_the_next_host_begins_when_the_budget_allows(sim, plays, tmp_path) -> No
         seen.append(record(sim)["stages"])
         return seen[-1].get("n3", "waiting") != "waiting"
 
-    try:
-        sim.until(third_is_begun)
-        assert seen[-1]["n1"] == "done" != seen[-1]["n2"]
-        rest = {"waiting", "done"}
-        assert max(len([s for s in stages.values() if s not in rest]) for stages in seen) == 2
-        go_on.touch()
-        assert process.wait() == 0
-    finally:
-        kill(process, signal.SIGKILL)
+    sim.until(third_is_begun)
+    assert seen[-1]["n1"] == "done" != seen[-1]["n2"]
+    rest = {"waiting", "done"}
+    assert max(len([s for s in stages.values() if s not in rest]) for stages in seen) == 2
+    go_on.touch()
+    assert process.wait() == 0
 
 
 @pytest.mark.full
@@ -136,13 +125,10 @@ def test_one_node_of_each_zone_is_out(sim, plays, tmp_path) -> None:
     assert planned.returncode == 0 and "There is no plan" not in planned.stdout, planned.stdout
     assert "The plan takes 2 hosts out together, and Ansible works on 1 at once." in planned.stdout
     process = plays.start("rolling_maintenance", **words)
-    try:
-        sim.until(lambda: record(sim)["stages"].get("n3", "waiting") != "waiting")
-        assert is_at(sim, "n2", "waiting") and not is_at(sim, "n1", "done")
-        go_on.touch()
-        assert process.wait() == 0
-    finally:
-        kill(process, signal.SIGKILL)
+    sim.until(lambda: record(sim)["stages"].get("n3", "waiting") != "waiting")
+    assert is_at(sim, "n2", "waiting") and not is_at(sim, "n1", "done")
+    go_on.touch()
+    assert process.wait() == 0
     entries = {host["name"]: host for host in record(sim)["hosts"]}
     assert entries["n1"]["since"] <= entries["n2"]["begun"], entries
 
@@ -162,13 +148,16 @@ def test_a_node_that_others_cordoned_is_out_already(sim, plays) -> None:
 
 @pytest.mark.full
 def test_a_playbook_whose_roll_is_taken_over_ends(sim, plays) -> None:
-    sim.add_vm("vm", "n1", migrate_seconds="100")
+    """In mid-drain: its VM waits for a quota until then."""
+    sim.add_vm("vm", "n1")
+    pods = full_quota(sim)
     words = {"maintenance_hosts": "n1", "maintenance_reboot": False}
     process = plays.start("rolling_maintenance", **words)
     sim.until(lambda: is_at(sim, "n1", "draining"))
     other = plays.start("rolling_maintenance", maintenance_take_over=True, **words)
-    assert process.wait() != 0
-    assert other.wait() == 0
+    assert process.wait(LONGEST) != 0
+    sim.edit(QUOTAS, "tight", lambda o: o["spec"]["hard"].update(pods=str(pods + 1)), "default")
+    assert other.wait(LONGEST) == 0
     assert is_at(sim, "n1", "done")
 
 

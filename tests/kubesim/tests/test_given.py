@@ -74,7 +74,12 @@ def test_only_what_touched_the_cluster_is_counted_as_passed_on_it(given) -> None
     }, done.stdout
     assert "needs the simulator: the test starts one of its own" in done.stdout
     # And that was said before the first of them began.
-    assert "integration-kubevirt: 2 tests begin, 6 do not: simulator 6\n" in done.stdout
+    told = "integration-kubevirt: 2 tests begin, 6 do not: simulator 6\n"
+    assert told in done.stdout
+    each = (
+        "  needs the simulator: default/theirs is a VM of others here: 1\n    test_versions.py: test_a_refused_cancel_"
+    )
+    assert done.stdout.index(told) < done.stdout.index(each) < done.stdout.index("100%")
 
 
 def test_an_option_of_a_vm_that_nobody_obeys_is_an_error(given) -> None:
@@ -90,10 +95,12 @@ def test_an_option_of_a_vm_that_nobody_obeys_is_an_error(given) -> None:
 
 
 def test_it_is_left_as_it_was_found(given, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a test has switched the agents of a node off."""
+    """Also where a test has switched the agents of a node off, and where a roll before it was killed."""
     monkeypatch.setenv("VIRTOPS_KNOBS", "1")
     sim, kubeconfig = given
     before = {node["metadata"]["name"]: _kept(node) for node in sim.all(NODES)}
+    left = {"key": "virtops.maintenance/roll", "effect": "PreferNoSchedule"}  # by a roll that was killed
+    sim.edit(NODES, "n3", lambda o: o["spec"].update(taints=[left]))
     cluster = Given(kubeconfig)
     cluster.add_vm("vm", "n1", migrate_seconds="30")
     # Its clock is the tests': what lasts 3 s for them on their simulator lasts 3 s here.
