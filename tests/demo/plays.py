@@ -168,7 +168,6 @@ def environment(results: Path) -> dict[str, str]:
         "VIRTOPS_RESULTS": str(results),
         "PATH": f"{ANSIBLE_PLAYBOOK.parent}:{env.get('PATH', '/usr/bin:/bin')}",
         "LC_ALL": "C.UTF-8",
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
 
 

@@ -11,12 +11,14 @@ selects the VM. A drain imposes none and makes no policy: it says where they dif
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..._core.decision.strategy import Way, choose
 from ..._core.model.observation import VM, Observation
 from ..._core.model.policy import Policy
-from ..records.node_record import Instance
+
+if TYPE_CHECKING:  # the action plugin needs the words alone, and not the client of Kubernetes
+    from ..records.node_record import Instance
 
 _MIGRATES = (Way.MIGRATE, Way.WAIT)
 # The option's word -> the word of what applies (migration_policy.result_form).
