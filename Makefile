@@ -24,7 +24,7 @@ COLLECTIONS := $(BUILD)/collections
 LINK := $(COLLECTIONS)/ansible_collections/virtops/maintenance
 PACKAGE := ansible_collections.virtops.maintenance
 LINT_TREE := $(BUILD)/lint/ansible_collections/virtops/maintenance
-ON_COPY := ANSIBLE_COLLECTIONS_PATH=$(BUILD)/lint
+ON_COPY := PYTHONDONTWRITEBYTECODE=1 ANSIBLE_COLLECTIONS_PATH=$(BUILD)/lint
 
 # The tools of the virtual environment come first, wherever a tool calls another one.
 export PATH := $(VENV)/bin:$(PATH)
