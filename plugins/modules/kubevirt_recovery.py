@@ -20,8 +20,8 @@ description:
     id of before it was never off, and the taint stays.
   - One run has the Lease of the node, as for a drain. Another recovery, or a drain, of the node meanwhile is refused,
     and so is this one while a roll that has the node runs.
-  - A node that an operator recovers already (FenceAgentsRemediation, SelfNodeRemediation, MachineHealthCheck) is left
-    alone.
+  - A node that an operator recovers already (FenceAgentsRemediation, SelfNodeRemediation, NodeHealthCheck,
+    MachineHealthCheck) is left alone.
   - The playbook C(recover) calls it; see docs/dead-host.md.
 author:
   - The virtops.maintenance contributors (@virtops)

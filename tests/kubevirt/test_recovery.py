@@ -11,9 +11,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import Kind, Proof
@@ -345,16 +347,27 @@ def test_a_node_that_a_roll_has_is_left_to_it(sim, rescue, operator, monkeypatch
 
 
 MACHINE = {"name": "m1", "namespace": "openshift-machine-api"}
+REMEDIES = Path(__file__).resolve().parents[2] / "docs" / "kubevirt-clusterrole-recovery.yml"
+
+
+def unhealthy(node: str, **made: str) -> dict[str, Any]:
+    """A NodeHealthCheck that has this node, with a remediation."""
+    remediation = {"resource": {"kind": "SelfNodeRemediation", "name": node}, "started": "2026-11-27T14:03:00Z", **made}
+    return {
+        "metadata": {"name": "workers"},
+        "status": {"unhealthyNodes": [{"name": node, "remediations": [remediation]}]},
+    }
 
 
 @pytest.mark.parametrize(
     ("where", "found", "named"),
     [
         ("list fenceagentsremediations", ([{"metadata": {"name": "n1"}}], "1"), "FenceAgentsRemediation n1 recovers"),
+        ("list nodehealthchecks", ([unhealthy("n1")], "1"), "NodeHealthCheck workers recovers"),
         ("find machines/m1", {"metadata": {**MACHINE, "deletionTimestamp": "2026-11-27T14:03:00Z"}}, "Machine m1"),
         ("find machines/m1", {"metadata": {**MACHINE, "annotations": {EXTERNAL: ""}}}, "MachineHealthCheck"),
     ],
-    ids=["medik8s", "a Machine that is replaced", "a Machine whose host is rebooted"],
+    ids=["medik8s", "NodeHealthCheck", "a Machine that is replaced", "a Machine whose host is rebooted"],
 )
 def test_a_node_that_an_operator_recovers_is_left_to_it(sim, rescue, monkeypatch, where, found, named) -> None:
     sim.add_vm("vm", "n1")
@@ -368,3 +381,36 @@ def test_a_node_that_an_operator_recovers_is_left_to_it(sim, rescue, monkeypatch
     result = rescue.run(FENCED)
     assert result["phase"] == "Refused" and named in result["message"], result
     assert untouched(sim, "vm")
+
+
+@pytest.mark.parametrize("check", [unhealthy("n2"), unhealthy("n1", timedOut="2026-11-27T14:13:00Z")])
+def test_an_operator_that_has_another_node_or_has_given_up_is_no_hindrance(sim, rescue, monkeypatch, check) -> None:
+    sim.add_vm("vm", "n1")
+    die(sim)
+    asked: Callable[..., Any] = Client.list
+    mine = ([check], "1")
+    monkeypatch.setattr(Client, "list", lambda self, p, *m: mine if "nodehealthchecks" in p else asked(self, p, *m))
+    assert rescue.run(FENCED)["phase"] == "Recovered"
+
+
+def test_what_is_asked_about_operators_is_what_their_role_grants(sim, rescue, monkeypatch) -> None:
+    wanted, real = set(), {call: getattr(Client, call) for call in ("find", "list")}
+
+    def asks(call: str, verb: str, at: int) -> Callable[..., Any]:
+        def ask(self: Client, path: str, *more: Any) -> Any:
+            group, resource = path.split("/")[2], path.split("/")[at]
+            if "medik8s" in group or "machine" in group:
+                wanted.add((group, resource, verb))
+            return real[call](self, path, *more)
+
+        return ask
+
+    monkeypatch.setattr(Client, "find", asks("find", "get", -2))
+    monkeypatch.setattr(Client, "list", asks("list", "list", -1))
+    of_machine = {"machine.openshift.io/machine": "openshift-machine-api/m1"}
+    sim.edit(NODES, "n1", lambda o: o["metadata"]["annotations"].update(of_machine))
+    die(sim)
+    rescue.run()
+    rescue.run(FENCED)
+    rules = yaml.safe_load(REMEDIES.read_text(encoding="utf-8"))["rules"]
+    assert wanted == {(rule["apiGroups"][0], rule["resources"][0], rule["verbs"][0]) for rule in rules}

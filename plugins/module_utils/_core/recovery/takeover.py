@@ -16,11 +16,13 @@ from enum import Enum
 
 from ..decision.placement import Placement
 from ..decision.strategy import choose
-from ..model.observation import VM, Observation, Sighting, State, is_active
+from ..model.observation import ARRIVING, VM, Observation, Sighting, State, is_active
 from ..model.policy import Limits, Policy
 from ..reasons.reason import Finding, Reason
 from .record import Recovery, Step, Taken
 
+# Its memory came from the host that is off. libvirt ends one that has not run yet when its connection is seen dead.
+_HALF = ARRIVING | {State.POSTCOPY_FAILED}
 # Starts are not migrations: no limit of those holds for them.
 _NO_LIMITS = Limits(10**9, 10**9, 10**9)
 
@@ -88,6 +90,12 @@ def take_over(
 def _known(vm: VM, seen: Sequence[Sighting], taken: Taken | None, silent: Sequence[str]) -> Row | None:
     """What is known without asking for a place. None: it is to be started somewhere."""
     for one in seen:
+        if one.state in _HALF:
+            text = (
+                f"It was on its way to {one.node} when {vm.node} died, and is not whole there. libvirt ends it within a"
+                f" minute; else do it on {one.node}: virsh destroy {vm.name}. Then run recover again."
+            )
+            return Row(vm, Verdict.STAYS, one.node, Finding(Reason.MigrationFailed, text))
         if is_active(one.state):
             return Row(vm, Verdict.RUNS, one.node)
     if taken is not None:  # it is started there and nowhere else

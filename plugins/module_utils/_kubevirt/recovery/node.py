@@ -26,6 +26,8 @@ _OPERATORS = {
     "FenceAgentsRemediation": "fence-agents-remediation.medik8s.io/v1alpha1/fenceagentsremediations",
     "SelfNodeRemediation": "self-node-remediation.medik8s.io/v1alpha1/selfnoderemediations",
 }
+# It has the remediations that it made of each node in its status.
+_CHECKS = "/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"
 # What the Machine API of OpenShift works on: a MachineHealthCheck deletes the Machine, or marks it for its host.
 _MACHINES, _MACHINE = "/apis/machine.openshift.io/v1beta1", "machine.openshift.io/machine"
 _EXTERNAL = "host.metal3.io/external-remediation"
@@ -117,18 +119,27 @@ class DeadNode:
         """Who recovers it already. What may not be read, or is not installed, is none."""
         found = self._machine()
         for kind, path in _OPERATORS.items():
-            full = f"/apis/{path}"
-            self._client.optional.add(full)
-            try:
-                each, _version = self._client.list(full)
-            except KubeError:
-                continue
             found += [
                 f"{kind} {one['metadata']['name']}"
-                for one in each
+                for one in self._listed(f"/apis/{path}")
                 if self.name in (one["metadata"]["name"], facts.annotations(one).get(_ON))
             ]
-        return found
+        checks = [one for one in self._listed(_CHECKS) if self._is_remediated(one)]
+        return found + [f"NodeHealthCheck {one['metadata']['name']}" for one in checks]
+
+    def _is_remediated(self, check: Obj) -> bool:
+        """By one that has not given up."""
+        nodes_of = facts.status(check).get("unhealthyNodes") or ()
+        here = [made for one in nodes_of if one.get("name") == self.name for made in one.get("remediations") or ()]
+        return any(not made.get("timedOut") for made in here)
+
+    def _listed(self, path: str) -> list[Obj]:
+        """None: it is not installed, or may not be read."""
+        self._client.optional.add(path)
+        try:
+            return list(self._client.list(path)[0])
+        except KubeError:
+            return []
 
     def _machine(self) -> list[str]:
         namespace, _slash, name = facts.annotations(self.obj).get(_MACHINE, "").partition("/")

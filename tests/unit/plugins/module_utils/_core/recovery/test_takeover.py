@@ -124,9 +124,16 @@ def test_what_belongs_to_the_host_stays_with_its_reason() -> None:
     assert (row.verdict, row.finding) == (Verdict.STAYS, local)
 
 
-@pytest.mark.parametrize("state", [State.RUNNING, State.PAUSED, State.INCOMING, State.UNKNOWN])
+@pytest.mark.parametrize("state", [State.RUNNING, State.PAUSED, State.UNKNOWN])
 def test_what_runs_elsewhere_is_not_started(state: State) -> None:
     assert rows(vm("x"), obs=fleet(x=("c", state)))["x"].verdict is Verdict.RUNS
+
+
+@pytest.mark.parametrize("state", [State.INCOMING, State.POSTCOPY, State.POSTCOPY_FAILED])
+def test_what_was_on_its_way_when_its_host_died_neither_runs_nor_is_started(state: State) -> None:
+    row = rows(vm("x"), obs=fleet(x=("c", state)))["x"]
+    assert (row.verdict, row.target) == (Verdict.STAYS, "c")
+    assert row.finding is not None and "on its way to c when a died" in row.finding.message
 
 
 def test_what_is_defined_elsewhere_and_off_is_a_person_s_to_judge() -> None:
