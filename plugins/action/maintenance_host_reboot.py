@@ -14,11 +14,11 @@ from ansible.plugins.action.reboot import ActionModule as Reboot
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reboot import in_vain
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.own_boot import BOOT_ID
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
 
 # Seconds between two lines, and as much more as one try takes.
 EVERY = 15.0
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class Told:

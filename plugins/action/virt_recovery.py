@@ -18,6 +18,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.looks import CONTROLLER, View
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.told import event, stats
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.own_boot import BOOT_ID
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, own_uuid, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
@@ -107,10 +108,10 @@ class ActionModule(ActionBase):
 
     def _own_connection(self) -> dict[str, Any]:
         """Does the host answer to Ansible? A login that is refused is an answer."""
-        at = _now()
+        at, boot_id = _now(), ""
         try:
             with _deadline(_PATIENCE):
-                self._low_level_execute_command("true")
+                boot_id = str(self._low_level_execute_command(f"cat {BOOT_ID}").get("stdout", "")).strip()
             answers, text = True, "Ansible reaches it"
         except AnsibleAuthenticationFailure:
             answers, text = True, "it refuses Ansible's login"
@@ -120,4 +121,4 @@ class ActionModule(ActionBase):
             answers, text = False, f"Ansible's connection did not answer within {_PATIENCE} s"
             if hasattr(self._connection, "reset"):
                 self._connection.reset()
-        return View(CONTROLLER, at, answers, text=text).to_dict()
+        return View(CONTROLLER, at, answers, text=text, boot_id=boot_id).to_dict()

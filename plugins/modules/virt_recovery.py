@@ -112,6 +112,9 @@ view:
     looked:
       description: Whether it could look. If not, RV(view.text) says why.
       type: bool
+    boot_id:
+      description: The host's, where Ansible's own connection reached it.
+      type: str
 host:
   description: The host.
   returned: if O(state) is V(protected) or V(recovered)
@@ -144,6 +147,10 @@ proof:
   description: What proved that it is off, as recorded.
   returned: if O(state) is V(recovered)
   type: dict
+booted:
+  description: Whether it was off since it died, by its boot id, in words. Empty if that is not known.
+  returned: if RV(phase) is V(Returned) or V(Blocked), and the host lives
+  type: str
 protected_at:
   description: Since when what the peers keep of it is as it is, UTC.
   returned: if O(state) is V(recovered)

@@ -23,6 +23,8 @@ def lines(result: Mapping[str, Any], check: bool) -> Iterator[str]:
         yield str(result["message"])
     if result.get("phase") not in _DONE:
         return
+    if result.get("booted"):
+        yield f"{result['booted']}."
     for vm in result["vms"]:
         text = _of_vm(vm, check)
         if text:

@@ -59,7 +59,7 @@ class World:
         self.volumes: dict[str, dict[str, str]] = {name: {} for name in self.names}
         self.domains: dict[str, dict[str, Domain]] = {name: {} for name in self.names}
         self.log: list[tuple[str, str, str]] = []  # what, host, VM or detail
-        self.guarded, self.hand = guarded, 0
+        self.guarded, self.hand, self.boots = guarded, 0, 1
         self.moment = 0
         self.moments: dict[int, Callable[[], object]] = {}
         self.faults: dict[tuple[str, str], str] = {}
@@ -126,6 +126,7 @@ class World:
             return
         self.power.add(host)
         self.net.add(host)
+        self.boots += host == DEAD
         self.log.append(("power on", host, ""))
         for name, dom in list(self.domains[host].items()):
             if dom.auto and (host != DEAD or not self.guarded or self.ask_guard(name)):
@@ -354,7 +355,11 @@ def _judge(world: World, by: str, **about: Any) -> Any:
         return Request(configs[name], others, DEAD, **about, **more)
 
     alive = DEAD in world.power and DEAD in world.net
-    views = [View(CONTROLLER, world.wall(), alive, text="tried"), *(service.seen_from(request(name)) for name in peers)]
+    boot = f"boot-{world.boots}" if alive else ""
+    views = [
+        View(CONTROLLER, world.wall(), alive, text="tried", boot_id=boot),
+        *(service.seen_from(request(name)) for name in peers),
+    ]
     judge_by = by if by in peers or not peers else peers[0]
     for _unused_slice in range(50):
         result = service.recover(request(judge_by, views=views), acts=True)

@@ -40,6 +40,16 @@ def come_back(known: Recovery, here: States | None, there: Mapping[str, States |
     return [_back(vm, known.host, here, there) for vm in known.vms.values() if vm.step is not Step.FAILED]
 
 
+def since(known: Recovery, boot_id: str) -> str:
+    """Was the host off, by its boot id of now? Empty: that is not known."""
+    if not known.boot_id or not boot_id:
+        return ""
+    if boot_id != known.boot_id:
+        return f"{known.host} has booted since it died: what ran on it before is gone"
+    though = f", though {known.proof}" if known.proof else ""
+    return f"{known.host} has the boot id of before: it was not off{though}. Look for VMs that run twice"
+
+
 def _back(vm: Taken, host: str, here: States | None, there: Mapping[str, States | None]) -> Back:
     runs = [name for name, states in there.items() if states is not None and _active(states, vm.uuid)]
     at = vm.target if vm.target in runs or not runs else runs[0]  # a drain may have moved it since

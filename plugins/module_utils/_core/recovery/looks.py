@@ -43,7 +43,7 @@ class View:
 
     `answers`: the host's kernel answered, if only to refuse. `libvirt`: its libvirtd answered. `guests`: names of its
     VMs that show signs of life, with the sign. `text`: what was tried and what came of it. `looked` False: it could
-    not, and `text` says why.
+    not, and `text` says why. `boot_id`: the host's, as the controller read it.
     """
 
     by: str
@@ -53,6 +53,7 @@ class View:
     guests: tuple[str, ...] = ()
     text: str = ""
     looked: bool = True
+    boot_id: str = ""
 
     def __str__(self) -> str:
         return f"{self.by} at {self.at}: {self.text}" if self.looked else f"{self.by} could not look: {self.text}"
@@ -71,6 +72,7 @@ class View:
             tuple(str(name) for name in raw.get("guests") or ()),
             str(raw.get("text") or ""),
             bool(raw.get("looked", True)),
+            str(raw.get("boot_id") or ""),
         )
 
 

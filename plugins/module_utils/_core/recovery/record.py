@@ -48,7 +48,7 @@ class Taken:
 
 @dataclass
 class Recovery:
-    """`found_dead`: UTC; `how`: what was seen then."""
+    """`found_dead`: UTC; `how`: what was seen then. `boot_id`: the host's before it died."""
 
     host: str
     run: str = ""
@@ -58,10 +58,12 @@ class Recovery:
     how: str = ""
     proof: Proof | None = None
     vms: dict[str, Taken] = field(default_factory=dict)
+    boot_id: str = ""
 
     def to_json(self) -> str:
         raw = {
             **{key: getattr(self, key) for key in ("host", "run", "requester", "reason", "found_dead", "how")},
+            "boot_id": self.boot_id,
             "schema": SCHEMA,
             "proof": self.proof.to_dict() if self.proof else None,
             "vms": [{**asdict(vm), "step": vm.step.value} for vm in self.vms.values()],
@@ -80,7 +82,8 @@ class Recovery:
             vms = [Taken(**{**vm, "step": Step(vm["step"])}) for vm in raw["vms"]]
             proof = Proof.from_dict(raw["proof"]) if raw["proof"] else None
             texts = {key: str(raw[key]) for key in ("host", "run", "requester", "reason", "found_dead", "how")}
-            return cls(**texts, proof=proof, vms={vm.uuid: vm for vm in vms})
+            boot = str(raw.get("boot_id") or "")
+            return cls(**texts, proof=proof, vms={vm.uuid: vm for vm in vms}, boot_id=boot)
         except (ValueError, KeyError, TypeError, AttributeError, PolicyError) as exc:
             raise RecordError(f"the record of a recovery cannot be read: {exc!r}") from exc
 

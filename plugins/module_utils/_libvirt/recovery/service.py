@@ -20,7 +20,7 @@ from typing import Any
 from ..._core.model.observation import State
 from ..._core.model.policy import Policy, PolicyError
 from ..._core.reasons.reason import Platform
-from ..._core.recovery.back import Fate, come_back
+from ..._core.recovery.back import Fate, come_back, since
 from ..._core.recovery.looks import Judgement, Looks, View, judge
 from ..._core.recovery.proof import Proof, contradicted, given
 from ..._core.recovery.record import Recovery, Step, unproven
@@ -112,7 +112,7 @@ def _start_all(
 ) -> dict[str, Any]:
     known = Recovery(request.host, request.run_id, proof=proof)
     if acts:
-        known = fleet.note(lambda old: _proven(old, request, judged, proof))
+        known = fleet.note(lambda old: replace(_proven(old, request, judged, proof), boot_id=kept.boot_id))
     # Keepers that the host does not know it cannot ask.
     guarded = kept.guard and kept.keepers == fleet.keepers
     safety = Safety(guarded, kept.lock, fleet.locks(kept), request.stays_off)
@@ -191,7 +191,13 @@ def _back(request: Request, fleet: Fleet, judged: Judgement, known: Recovery | N
         {**_row(Row(back.vm, Verdict.RUNS, back.at)), "verdict": back.fate.value, "message": back.message}
         for back in backs
     ]
-    return {**result, "vms": rows, "changed": not blocked or any(back.fate is Fate.REMOVED for back in backs)}
+    booted = since(known, next((view.boot_id for view in request.views if view.boot_id), ""))
+    return {
+        **result,
+        "vms": rows,
+        "booted": booted,
+        "changed": not blocked or any(back.fate is Fate.REMOVED for back in backs),
+    }
 
 
 def _states(read: HostNow) -> dict[str, State] | None:

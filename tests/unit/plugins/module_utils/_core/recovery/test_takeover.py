@@ -167,7 +167,7 @@ def test_a_target_that_could_not_start_it_is_not_taken_again() -> None:
 
 def test_the_record_comes_back_as_it_was() -> None:
     known = taken(Step.RUNS)
-    known.proof = Proof(Kind.AGENT, "t", "ctl", "fence_ipmilan")
+    known.proof, known.boot_id = Proof(Kind.AGENT, "t", "ctl", "fence_ipmilan"), "b1"
     assert Recovery.from_json(known.to_json()) == known
 
 

@@ -130,6 +130,24 @@ def test_a_host_that_comes_back_after_a_kill_has_its_vm_here_or_there_and_never_
                 assert world.ask_guard(vm)
 
 
+@pytest.mark.parametrize(
+    ("lies", "said"),
+    [
+        (False, "a has booted since it died: what ran on it before is gone"),
+        (True, "a has the boot id of before: it was not off, though off at"),
+    ],
+)
+def test_a_host_that_is_back_says_by_its_boot_whether_it_was_off(world: World, lies: bool, said: str) -> None:
+    """Where no guest shows signs of life a BMC that lies is believed."""
+    world.net.discard(DEAD)
+    for dom in world.domains[DEAD].values():
+        dom.end()
+    assert recover(world, agent=agent(world, "lies" if lies else ""))["phase"] == "Recovered"
+    world.power_on()
+    world.net.add(DEAD)
+    assert recover(world)["booted"].startswith(said)
+
+
 def test_two_at_once_start_each_vm_once() -> None:
     for world in moments(lambda world: lambda: recover(world, by="c", agent=agent(world))):
         assert not judge.twice(world.log)
