@@ -252,6 +252,9 @@ recover-demo: deps ## a libvirt host with eight guests dies; they run elsewhere,
 postcopy-demo: deps ## the link breaks while a guest is in post-copy, for 3, 30 and 120 s: it is resumed, with its memory right (7 minutes)
 	$(RUN) tests/postcopy/demo.py
 
+converge-demo: deps ## forty guests of which half write faster than the link: which is known, and what becomes of them (a quarter of an hour)
+	$(RUN) tests/converge/demo.py
+
 recover-demo-kubevirt: venv ## a node of a simulated cluster dies; its VMs run elsewhere, it comes back, and nothing runs twice
 	$(RUN) tests/recover/demo_kubevirt.py
 
@@ -335,5 +338,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo recover-demo recover-demo-kubevirt postcopy-demo test-fencing demo-kubevirt \
+.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo recover-demo recover-demo-kubevirt postcopy-demo converge-demo test-fencing demo-kubevirt \
 	lab-up lab-down test-kill test-cancel test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-converge bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help

@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from demo import plays, report, traces
 
-from lab import GuestSpec, Lab, LabError, missing
-from lab.names import lab_name
+from lab import GuestSpec, Lab
+from lab.once import in_a_lab
 from lab.procs import wait_for
 
 CUTS = (3, 30, 120)  # seconds
@@ -81,21 +81,5 @@ def demo(lab: Lab) -> int:
     return 0 if resumed == len(CUTS) and not totals["memory_errors"] and not totals["lost"] else 1
 
 
-def main() -> int:
-    lacking = missing()
-    if lacking:
-        print("The demo cannot run on this machine:\n  " + "\n  ".join(lacking), file=sys.stderr)
-        return 2
-    name = f"{lab_name()[:24]}-postcopy"
-    try:
-        Lab.down(name)
-        return demo(Lab.up(name, 2))
-    except LabError as error:
-        print(f"postcopy-demo: the lab failed: {error}", file=sys.stderr)
-        return 1
-    finally:
-        Lab.down(name)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(in_a_lab("postcopy-demo", 2, demo))

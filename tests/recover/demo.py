@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from demo import traces
 
-from lab import Lab, LabError, missing
-from lab.names import lab_name
+from lab import Lab
+from lab.once import in_a_lab
 from recover import case
 
 WITHIN = 30  # seconds from the proof to the last start
@@ -63,21 +63,5 @@ def demo(lab: Lab) -> int:
     return 0 if good and not wrong else 1
 
 
-def main() -> int:
-    lacking = missing()
-    if lacking:
-        print("The demo cannot run on this machine:\n  " + "\n  ".join(lacking), file=sys.stderr)
-        return 2
-    name = f"{lab_name()[:24]}-recover"
-    try:
-        Lab.down(name)
-        return demo(Lab.up(name, 3))
-    except LabError as error:
-        print(f"recover-demo: the lab failed: {error}", file=sys.stderr)
-        return 1
-    finally:
-        Lab.down(name)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(in_a_lab("recover-demo", 3, demo))

@@ -1,0 +1,31 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A lab for one program, which is taken down however that ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from .fleet import Lab
+from .names import LabError, lab_name
+from .needs import missing
+
+
+def in_a_lab(what: str, hosts: int, does: Callable[[Lab], int]) -> int:
+    """The exit code. `what`: the make target. 2: this machine cannot have a lab."""
+    lacking = missing()
+    if lacking:
+        print(f"{what} cannot run on this machine:\n  " + "\n  ".join(lacking), file=sys.stderr)
+        return 2
+    name = f"{lab_name()[:24]}-{what.partition('-')[0]}"
+    try:
+        Lab.down(name)
+        return does(Lab.up(name, hosts))
+    except LabError as error:
+        print(f"{what}: the lab failed: {error}", file=sys.stderr)
+        return 1
+    finally:
+        Lab.down(name)
