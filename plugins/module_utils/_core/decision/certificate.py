@@ -79,7 +79,7 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
         return ["not every host was read"]
     found = [] if node.cordoned else [not_cordoned(record.node)]
     found += [
-        f"{vm.name} is {vm.state.value} on {record.node}"
+        f"{vm.name} is {vm.state.words} on {record.node}"
         for vm in obs.vms.values()
         if vm.node == record.node and (vm.active or vm.job is not None)
     ]

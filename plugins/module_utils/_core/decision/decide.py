@@ -351,7 +351,7 @@ def _phase(step: Step) -> NodePhase:
         return _wait_for_node(step, text, Reason.VMStartsHere)
     inbound = [str(claim) for claim in claims]
     inbound += [
-        f"{vm.name} is {vm.state.value}" for vm in obs.vms.values() if vm.node == record.node and vm.state in ARRIVING
+        f"{vm.name} is {vm.state.words}" for vm in obs.vms.values() if vm.node == record.node and vm.state in ARRIVING
     ]
     if inbound:
         if len(claims) == len(inbound) and all(claim.stuck for claim in claims):

@@ -216,8 +216,8 @@ class Step:
     def where(self, uuid: str) -> str:
         """All places of a VM in words."""
         here = self.here.get(uuid)
-        places = [f"{here.state.value} on {here.node}"] if here else []
-        places += [f"{s.state.value} on {s.node}" for s in self.obs.sightings.get(uuid, [])]
+        places = [f"{here.state.words} on {here.node}"] if here else []
+        places += [f"{s.state.words} on {s.node}" for s in self.obs.sightings.get(uuid, [])]
         return ", ".join(places) or "nowhere"
 
     def refused_long(self, entry: VMRecord) -> bool:

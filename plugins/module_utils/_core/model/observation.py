@@ -84,6 +84,17 @@ class State(str, Enum):
     CRASHED = "crashed"
     UNKNOWN = "unknown"  # the host could not be read
 
+    @property
+    def words(self) -> str:
+        """As `virsh domstate --reason` says it."""
+        return _WORDS.get(self, self.value)
+
+
+_WORDS = {
+    State.POSTCOPY: "running (post-copy)",
+    State.POSTCOPY_SOURCE: "paused (post-copy)",
+    State.POSTCOPY_FAILED: "paused (post-copy failed)",
+}
 
 ACTIVE_STATES: frozenset[State] = frozenset(
     {State.RUNNING, State.PAUSED, State.INCOMING, State.POSTCOPY, State.POSTCOPY_SOURCE}

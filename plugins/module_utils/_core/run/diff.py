@@ -65,7 +65,7 @@ def _text(lines: Mapping[str, str]) -> str:
 
 
 def _place(state: State, node: str) -> str:
-    return f"{state.value} on {node}"
+    return f"{state.words} on {node}"
 
 
 def _counts(state: State) -> bool:

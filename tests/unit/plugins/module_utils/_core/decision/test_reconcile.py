@@ -120,3 +120,7 @@ def test_two_executing_domains_without_a_job_or_holder_are_twice() -> None:
 )
 def test_most_telling(states: tuple[S, ...], expected: S) -> None:
     assert most_significant(states) is expected
+
+
+def test_no_message_has_a_state_s_own_name_where_that_is_a_riddle() -> None:
+    assert all("_" not in state.words and "copy" not in state.words.replace("(post-copy", "") for state in S)
