@@ -279,7 +279,11 @@ class Handler:
         migration = self._migration(vmi) if vmi is not None else None
         if vmi is None or migration is None:
             return
-        if words.knob("abort", "ok", migration, vmi) == "fail":
+        fate = words.knob("abort", "ok", migration, vmi)
+        if fate == "late":  # it has just switched over
+            self._moved(namespace, name, uid)
+            return
+        if fate == "fail":
             if self._world.version < (1, 9):
                 self._edit(namespace, name, uid, abortStatus="Failed")
             return

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
+from ansible_collections.virtops.maintenance.tests.kubevirt.plays import LONGEST, written
 from kubesim.kinds import BY_PLURAL, NODES, VMIMS
 from kubesim.reading import clean
+from kubesim.words import final
 
 LEASES = BY_PLURAL["leases"]
 HOSTS = "n1,n2,n3"
@@ -40,11 +41,16 @@ def runs(sim, count: int) -> bool:
     return phases.count("Running") >= count
 
 
+def open_ones(sim) -> int:
+    """Migrations that have not ended."""
+    return sum(not final(migration) for migration in sim.all(VMIMS))
+
+
 @pytest.mark.full
 def test_an_abort_says_what_became_of_each_vm(sim, plays, tmp_path: Path) -> None:
     """Beside the living roll, which says once that it was aborted; in the middle of a slice. Its report has them."""
     sim.add_vm("moves", "n1", migrate_seconds="3000")
-    sim.add_vm("late", "n1", migrate_seconds="300", abort="fail")
+    sim.add_vm("late", "n1", migrate_seconds="3000", abort="late")
     said, folder = tmp_path / "roll.txt", {"maintenance_report": str(tmp_path / "report")}
     with said.open("w", encoding="utf-8") as file, roll(plays, stdout=file, **folder) as process:
         sim.until(lambda: runs(sim, 2))
@@ -68,17 +74,24 @@ def test_an_abort_says_what_became_of_each_vm(sim, plays, tmp_path: Path) -> Non
 
 
 @pytest.mark.full
-def test_an_abort_that_lets_them_finish_begins_nothing_new(sim, plays) -> None:
+def test_an_abort_that_lets_them_finish_begins_nothing_new(sim, plays, tmp_path: Path) -> None:
+    """The one that moves is held until the roll has ended by the abort, and the other one's request is withdrawn."""
     sim.configure(migrations={"parallelOutboundMigrationsPerNode": 1})
-    sim.add_vm("first", "n1", migrate_seconds="300")
-    sim.add_vm("second", "n1", migrate_seconds="300")
-    with roll(plays) as process:
+    for name in ("first", "second"):
+        sim.add_vm(name, "n1", migrate_result="hang", migrate_seconds="1")
+    said = tmp_path / "abort.txt"
+    with said.open("w", encoding="utf-8") as file, roll(plays) as process:
         sim.until(lambda: runs(sim, 1))
-        done = plays.own("abort", maintenance_abort="finish")
-        assert process.wait() == 2
-    assert done.returncode == 0, done.stdout
+        aborting = plays.start("abort", file, maintenance_abort="finish")
+        assert process.wait(LONGEST) == 2
+        sim.until(lambda: sum(text.startswith("mark on ") for text in sim.leftovers()) < 2 and open_ones(sim) < 2)
+        (moves,) = [m["metadata"]["name"] for m in sim.all(VMIMS) if m["status"].get("phase") == "Running"]
+        go_on = {"lab/migrate-result": "ok"}
+        sim.edit(VMIMS, moves, lambda o: o["metadata"].setdefault("annotations", {}).update(go_on), "default")
+        assert aborting.wait(LONGEST) == 0, said.read_text(encoding="utf-8")
     assert sorted([sim.node_of("first"), sim.node_of("second")]).count("n1") == 1
-    assert "it stays on n" in done.stdout and "it runs on n1" in done.stdout
+    text = said.read_text(encoding="utf-8")
+    assert "it stays on n" in text and "it runs on n1" in text, text
     assert clean(sim)
 
 

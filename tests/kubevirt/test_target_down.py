@@ -17,8 +17,9 @@ from kubesim.kinds import NODES, VMIS
 
 @pytest.mark.full
 def test_a_target_that_goes_down_is_named_and_the_drain_ends(sim, operator) -> None:
-    """KubeVirt gives the migration up, and makes no other while the dead node's pod is left."""
-    sim.configure(migrations={"progressTimeout": 20})
+    """KubeVirt gives the migration up, and makes no other while the dead node's pod is left. By then the node counts
+    as dead, which takes 40 s."""
+    sim.configure(migrations={"progressTimeout": 60})
     sim.add_vm("vm", "n1", migrate_seconds="3000")
     request = operator.request(Intent.DRAINED, "run-1", 6.0, pending_timeout=10.0)
     found, target = service.run_slice(request), ""

@@ -148,10 +148,12 @@ def test_who_tolerates_a_cordon_is_not_put_there(sim, operator) -> None:
 def test_those_who_hold_the_slots_are_named(sim, operator) -> None:
     for name in ("a", "b", "c"):
         sim.add_vm(name, "n1", migrate_seconds="1000")
-    found = operator.slice(Intent.DRAINED, 2.0)
-    (waits,) = [vm for vm in found["vms"] if vm["reason"] == "WaitingForSlot"]
-    assert "2 of 2 outbound migrations of n1 are taken: default/" in waits["message"]
-    assert "Running since 20" in waits["message"]
+
+    def waits(found: dict[str, Any]) -> list[str]:
+        return [vm["message"] for vm in found["vms"] if vm["reason"] == "WaitingForSlot"]
+
+    (text,) = waits(operator.drain_until(lambda found: "Running since 20" in str(waits(found))))
+    assert "2 of 2 outbound migrations of n1 are taken: default/" in text
 
 
 def test_those_who_hold_the_slots_of_the_cluster_are_named(sim, operator) -> None:
@@ -231,11 +233,7 @@ def test_who_does_not_follow_is_told_by_what_the_vmi_says(phase: str, state: dic
 
 def test_the_back_off_is_told(sim, operator) -> None:
     sim.add_vm("flaky", "n1", migrate_result="fail", migrate_seconds="1")
-    found = operator.slice(Intent.DRAINED, 2.0)
-    for _slice in range(10):
-        if row(found, "flaky")["reason"] == "MigrationBackoff":
-            break
-        found = operator.slice(Intent.DRAINED, 0.5, "run-1")
+    found = operator.drain_until(lambda found: row(found, "flaky")["reason"] == "MigrationBackoff", 0.5)
     assert "KubeVirt tries again" in row(found, "flaky")["message"]
 
 
