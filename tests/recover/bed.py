@@ -64,6 +64,7 @@ class World:
         self.moments: dict[int, Callable[[], object]] = {}
         self.faults: dict[tuple[str, str], str] = {}
         self.now = 0
+        self.unmounted: set[str] = set()
         self.guard_said: list[str] = []
         self.written: list[str] = []  # each record
 
@@ -217,6 +218,7 @@ class Host:
 
     capacity_mib = 8192
     version = ()
+    facts = None
     is_connected = True
 
     def __init__(self, world: World, config: HostConfig) -> None:
@@ -318,7 +320,11 @@ def below(world: World) -> Iterator[None]:
     def host(config: Any, _opener: object = None, acts: bool = True) -> Host:
         return Host(world, config)
 
+    def has(conn: Host, _facts: object, _path: str) -> bool:
+        return conn.name not in world.unmounted
+
     with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(fleet, "path_on_target", has))
         for module in (fleet, roll, protected, observe, connection):
             stack.enter_context(mock.patch.object(module, "libvirt", BINDING))
         for module in (fleet, service):

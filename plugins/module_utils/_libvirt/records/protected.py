@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..._core.model.observation import VM, State
@@ -45,6 +45,12 @@ class Kept:
     vms: list[VM] = field(default_factory=list)
     definitions: dict[str, str] = field(default_factory=dict)
     files: dict[str, list[str]] = field(default_factory=dict)
+
+    def refuse(self, refused: Mapping[str, Mapping[str, tuple[Finding, ...]]]) -> None:
+        """By UUID: more hosts that do not take the VM."""
+        self.vms = [
+            replace(vm, cold_refused_by={**(vm.cold_refused_by or {}), **refused.get(vm.uuid, {})}) for vm in self.vms
+        ]
 
     def to_json(self) -> str:
         """Without `at` two of the same content are the same text."""

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ..._core.claims.admission import quorum_hosts
@@ -15,6 +14,7 @@ from ..._core.model.observation import VM, Observation, Sighting
 from ..._core.model.policy import PolicyError
 from ..._core.reasons.reason import Finding, Reason
 from ..._core.recovery.record import Recovery, Step, Taken, unproven
+from ..blockers.shared_storage import path_on_target
 from ..host.connection import HostUnreachable, is_lost, keep_state, libvirt
 from ..observe.host import Host, HostConfig, HostNow
 from ..observe.observe import node_of
@@ -46,6 +46,7 @@ class Fleet:
         self._all = {**self.others, **dead}
         self.record = RecoveryVolumes(self.others, self.keepers, host)
         self._peers = Peers(self.others.values())
+        self._lacking: dict[tuple[str, str], Finding | None] = {}
 
     def __enter__(self) -> Fleet:
         return self
@@ -65,7 +66,7 @@ class Fleet:
         if kept is not None:
             text = f"was not asked whether it takes the VM when {self.host} was protected"
             new = {n: (Finding(Reason.PeerUnreachable, f"{n} {text}."),) for n in self.others if n not in kept.hosts}
-            kept.vms = [replace(vm, cold_refused_by={**(vm.cold_refused_by or {}), **new}) for vm in kept.vms]
+            kept.refuse({vm.uuid: new for vm in kept.vms})
         return kept, unread
 
     def locks(self, kept: Kept) -> dict[str, str]:
@@ -94,6 +95,24 @@ class Fleet:
     def note(self, act: Callable[[Recovery], Recovery]) -> Recovery:
         """Write the record as `act` changes it."""
         return self.record.change(lambda old: act(old or Recovery(self.host)))
+
+    def lacking(self, uuid: str, target: str, files: Sequence[str]) -> Finding | None:
+        """Why the target cannot take the VM now, by its files on shared storage; None: it sees them, or cannot tell.
+        It is asked once."""
+        key = uuid, target
+        if key not in self._lacking:
+            self._lacking[key] = self._missing(target, files) if files else None
+        return self._lacking[key]
+
+    def _missing(self, target: str, files: Sequence[str]) -> Finding | None:
+        host = self.others[target]
+        try:
+            gone = [path for path in files if path_on_target(host.conn, host.facts, path) is False]
+        except (HostUnreachable, libvirt.libvirtError) as exc:
+            return Finding(Reason.PeerUnreachable, f"{target} cannot be asked for its files: {exc}")
+        if not gone:
+            return None
+        return Finding(Reason.DisksNotLiveMigratable, f"{target} does not have {', '.join(gone)} now.")
 
     def bind(self, targets: Sequence[tuple[VM, str]]) -> Recovery:
         """Write down where each of them is to be started, before the first start: from then on a host that comes back

@@ -118,8 +118,7 @@ def _start_all(
     safety = Safety(guarded, kept.lock, fleet.locks(kept), request.stays_off)
     begun, passes, ended, missing = 0.0, 0, _ended(known), dict[str, str]()
     while True:
-        obs = fleet.observe(vm.uuid for vm in kept.vms)
-        rows = take_over(request.host, kept.vms, obs, known, request.policy, safety)
+        rows = _placed(request, fleet, kept, known, safety)
         for row in rows if acts else ():
             mine = known.vms.get(row.vm.uuid)
             if row.verdict is Verdict.RUNS and (mine is None or (mine.target, mine.step) != (row.target, Step.RUNS)):
@@ -145,6 +144,21 @@ def _start_all(
     for one in result["vms"]:
         one["message"] = one["message"] or missing.get(one["uuid"], "")
     return result
+
+
+def _placed(request: Request, fleet: Fleet, kept: Kept, known: Recovery, safety: Safety) -> list[Row]:
+    """Each target is asked first whether it has the VM's files: what it had when the host lived may be gone since."""
+    obs = fleet.observe(vm.uuid for vm in kept.vms)
+    while True:
+        rows = take_over(request.host, kept.vms, obs, known, request.policy, safety)
+        refused = {}
+        for row in rows:
+            if row.verdict is Verdict.START and known.taken(row.vm.uuid) is None:
+                why = fleet.lacking(row.vm.uuid, row.target, kept.files.get(row.vm.uuid, ()))
+                refused.update({row.vm.uuid: {row.target: (why,)}} if why is not None else {})
+        if not refused:
+            return rows
+        kept.refuse(refused)
 
 
 def _ended(known: Recovery) -> int:

@@ -148,6 +148,31 @@ def test_a_host_that_is_back_says_by_its_boot_whether_it_was_off(world: World, l
     assert recover(world)["booted"].startswith(said)
 
 
+def test_a_target_that_does_not_have_the_files_now_takes_no_vm() -> None:
+    """Before anything is started. Once it has them the same command starts what stayed."""
+    world = fresh()
+    with bed.below(world):
+        world.protect(files={vm: [f"/shared/{vm}.img"] for vm in VMS})
+        world.cut_power()
+        world.unmounted = {"b", "c"}
+        assert go(world)["phase"] == "Recovered"
+        assert all(elsewhere(world, vm) == ["d"] for vm in VMS)
+        assert not [event for event in world.log if event[:2] in (("define", "b"), ("define", "c"))]
+
+
+def test_what_no_target_has_stays_with_its_files_named() -> None:
+    world = fresh()
+    with bed.below(world):
+        world.protect(files={"db": ["/shared/db.img"]})
+        world.cut_power()
+        world.unmounted = {"b", "c", "d"}
+        told = {row["name"]: row for row in go(world)["vms"]}
+        assert told["db"]["verdict"] == "stays" and "does not have /shared/db.img now" in told["db"]["message"]
+        assert elsewhere(world, "web") and not elsewhere(world, "db")
+        world.unmounted.clear()
+        assert go(world)["phase"] == "Recovered" and elsewhere(world, "db")
+
+
 def test_two_at_once_start_each_vm_once() -> None:
     for world in moments(lambda world: lambda: recover(world, by="c", agent=agent(world))):
         assert not judge.twice(world.log)
