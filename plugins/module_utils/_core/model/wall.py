@@ -16,6 +16,11 @@ def parsed(wall: str) -> datetime:
     return datetime.strptime(wall, FORMAT).replace(tzinfo=timezone.utc)
 
 
+def of(seconds: float) -> str:
+    """Of a time in seconds since the epoch."""
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime(FORMAT)
+
+
 def after(wall: str, seconds: float) -> str:
     """The time that many seconds later; "" for what is none."""
     try:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from ..model import wall
 from ..model.policy import PolicyError
 from ..model.record import RecordError
 from .looks import Judgement, Looks
@@ -35,7 +36,7 @@ RECOVERING = "Recovering"  # the phase of a run that goes on
 class NodeSeen:
     """`ready`: status of its condition Ready, `since` that time. `beat`: virt-handler's last heartbeat, `newest` that
     of all nodes, by which time is told. `lease`: when its kubelet renewed its Lease last. Times are seconds since the
-    epoch, 0 where there is none; `at`: `since` in UTC."""
+    epoch, 0 where there is none; `at`: `since` in UTC. `pods_ready` of its `pods` are Ready."""
 
     name: str
     ready: str
@@ -45,10 +46,26 @@ class NodeSeen:
     newest: float
     boot_id: str
     lease: float = 0.0
+    pods: int = 0
+    pods_ready: int = 0
+
+    def __str__(self) -> str:
+        """Each view with its time."""
+        found = [f"its condition Ready is {self.ready}{f' since {self.at}' if self.at else ''}"]
+        found += [f"its kubelet renewed the Lease at {wall.of(self.lease)}"] if self.lease else []
+        found += [f"its virt-handler reported at {wall.of(self.beat)}"] if self.beat else []
+        found += [f"{self.pods_ready} of its {self.pods} pods are Ready"] if self.pods else []
+        return ", ".join(found)
 
 
 def judge_node(seen: NodeSeen) -> Judgement:
-    """How it looks by its condition, by its kubelet's Lease and by virt-handler's heartbeat."""
+    """How it looks by its condition, by its kubelet's Lease and by virt-handler's heartbeat. Its pods' readiness is
+    told, and decides nothing: Kubernetes makes it from the condition of the node."""
+    judged = _judge(seen)
+    return replace(judged, text=f"{judged.text} Seen: {seen}.")
+
+
+def _judge(seen: NodeSeen) -> Judgement:
     name, at = seen.name, seen.at or "a time that is not told"
     if seen.ready == "True":
         return Judgement(Looks.ALIVE, f"{name} lives: it is Ready{f' since {seen.at}' if seen.at else ''}.")

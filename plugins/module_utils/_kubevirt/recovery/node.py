@@ -63,6 +63,7 @@ class DeadNode:
             beat=facts.seconds(facts.annotations(found).get("kubevirt.io/heartbeat")),
             newest=now_of(every),
             lease=self._lease(),
+            **self._pods(),
             boot_id=str((facts.status(found).get("nodeInfo") or {}).get("bootID") or ""),
         )
 
@@ -78,6 +79,16 @@ class DeadNode:
         """When its kubelet renewed its Lease; 0: it has none, or it may not be read."""
         lease = self._found(f"{_KUBELETS}/{self.name}") or {}
         return facts.seconds((lease.get("spec") or {}).get("renewTime"))
+
+    def _pods(self) -> dict[str, int]:
+        """It is told and decides nothing, so it may be missing."""
+        try:
+            pods, _version = self._client.list(f"{names.CORE}/pods", "", f"spec.nodeName={self.name}")
+        except KubeError:
+            return {}
+        live = [pod for pod in pods if facts.phase(pod) not in ("Succeeded", "Failed")]
+        ready = [pod for pod in live if (facts.condition(pod, "Ready") or {}).get("status") == "True"]
+        return {"pods": len(live), "pods_ready": len(ready)}
 
     @property
     def notes(self) -> dict[str, str]:

@@ -9,12 +9,23 @@ from __future__ import annotations
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.nodes import (
     Guest,
     GuestNow,
+    NodeSeen,
     become,
+    judge_node,
     phase_of,
     why_it_stays,
 )
 
 VM = Guest("default", "vm", "uid")
+
+
+def test_each_view_of_a_node_has_its_time() -> None:
+    seen = NodeSeen("n1", "Unknown", 200.0, "T0", 100.0, 900.0, "boot", lease=60.0, pods=3, pods_ready=1)
+    assert judge_node(seen).text.endswith(
+        "Seen: its condition Ready is Unknown since T0, its kubelet renewed the Lease at 1970-01-01T00:01:00Z, its"
+        " virt-handler reported at 1970-01-01T00:01:40Z, 1 of its 3 pods are Ready."
+    )
+    assert judge_node(NodeSeen("n1", "True", 0.0, "", 0.0, 0.0, "")).text.endswith("Seen: its condition Ready is True.")
 
 
 def test_what_only_looks_waits_for_nothing() -> None:
