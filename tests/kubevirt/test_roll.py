@@ -64,7 +64,7 @@ def test_a_roll_that_goes_well_is_a_page(sim, plays) -> None:
     assert done.returncode == 0, done.stdout
     lines = done.stdout.splitlines()
     moved = re.findall(
-        r"^\d\d:\d\d:\d\d n\d \d/\d+  default/(\S+) -> n\d moved .* \| roll (\d)/3(, ready \d\d:\d\d)?$",
+        r"^\d\d:\d\d:\d\d n\d \d/\d+  default/(\S+) -> n\d moved [^|]*\| roll (\d)/3(, ready \d\d:\d\d)?$",
         done.stdout,
         re.M,
     )
