@@ -55,6 +55,7 @@ _list:
   sample: ["host-a,host-b"]
 """
 
+import difflib
 import re
 from typing import Any
 
@@ -93,7 +94,9 @@ class LookupModule(LookupBase):
         # Each plain name by itself: the others would go on without a host that has a typo.
         for part in (*re.findall(r"(?:^|(?<=,))[\w.-]+(?=,|$)", pattern), pattern):
             if not self._matches(part, known):
-                raise AnsibleLookupError(f"No host of the inventory matches maintenance_hosts: {part}")
+                raise AnsibleLookupError(
+                    f"No host of the inventory matches maintenance_hosts: {part}{self._near(part, known)} Nothing was done."
+                )
         self._check_limit(pattern, known)
         begun = self.get_option("begun")
         if not begun or context.CLIARGS.get("listhosts"):
@@ -126,9 +129,13 @@ class LookupModule(LookupBase):
             return str(otherwise)
         text = (
             "Name the hosts: -e maintenance_hosts=host-a, or --limit host-a. For every host of "
-            "the inventory: -e maintenance_hosts=all. It is no variable of the inventory."
+            "the inventory: -e maintenance_hosts=all. As a variable of the inventory it is not read. Nothing was done."
         )
         raise AnsibleLookupError(" ".join([*unknown(load_extra_vars(self._loader)), text]))
+
+    def _near(self, part: str, known: dict[str, Any]) -> str:
+        near = difflib.get_close_matches(part, [*known["hostvars"], *known.get("groups", ())], 1)
+        return f"; did you mean {near[0]}?" if near else "."
 
     def _matches(self, pattern: str, known: dict[str, Any]) -> bool:
         return bool(self._hosts(pattern, known))

@@ -207,7 +207,7 @@ def _request(params):
     try:
         views = [View.from_dict(raw) for raw in params["views"]]
     except (KeyError, TypeError) as exc:
-        raise PolicyError(f"views: {exc!r} in an entry: expected is what state seen returns") from None
+        raise PolicyError(f"views: {exc!r} in an entry: expected what state seen returns") from None
     return Request(
         own=options.own_config(params),
         peers=options.peer_configs(params),

@@ -93,6 +93,7 @@ class Progress:
     def update(self, result: Mapping[str, Any]) -> None:
         """Print what is new in this slice's result."""
         news: list[Mapping[str, Any]] = []
+        before = result.get("old", {})
         # A first look that finds everything done is no news: the host was drained before.
         nothing_new = not self._seen and result.get("ended") == "final" and not result["changed"]
         single = bool(result.get("vm"))
@@ -104,7 +105,8 @@ class Progress:
                 # A VM that waits or moves is no news the first time, nor that it is in a queue.
                 queued = vm["reason"] in _QUEUES
                 waits = vm["verdict"] == "pending" and queued and not (single and vm["phase"] != "Pending")
-                old = (vm["verdict"] in self._old_news or vm["uuid"] in result.get("old", ())) and not _too_late(vm)
+                old = before.get(vm["uuid"]) == vm["verdict"] or (vm["verdict"] in self._old_news and not vm["reason"])
+                old = old and not _too_late(vm)
                 quiet = waits or old or nothing_new
                 if (known or not quiet) and not _untouched(vm):
                     news.append({**vm, "planned": self._planned.get(vm["uuid"], "")})
@@ -116,7 +118,8 @@ class Progress:
         found = {str(one["reason"]) for one in result.get("findings", []) if result.get("ended") != "final"}
         new = found - self._findings
         self._findings |= found
-        if not lines and (new or self._clock() - self._last >= HEARTBEAT_SECONDS):
+        over = result.get("ended") == "final"  # how it ended is said next
+        if not lines and not over and (new or self._clock() - self._last >= HEARTBEAT_SECONDS):
             long = self._clock() - self._since >= SAYS_WHY_AFTER
             lines.append(f"{where}  {heartbeat(result, long)}{roll}")
         for line in lines:
@@ -207,7 +210,7 @@ def heartbeat(result: Mapping[str, Any], long: bool = False) -> str:
     of_them = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("blocked", "lost") if counts.get(verdict))
     text = str(result["phase"])
     if left:
-        text += f"  {left} of {counts['total']} VMs left{of_them and f' ({of_them})'}"
+        text += f"  {left} of {counts['total']} VMs to go{of_them and f' ({of_them})'}"
     elif counts.get("skipped"):
         one = counts["skipped"] == 1
         text += "  1 VM stays by policy" if one else f"  {counts['skipped']} VMs stay by policy"
@@ -216,7 +219,7 @@ def heartbeat(result: Mapping[str, Any], long: bool = False) -> str:
     moving = [vm for vm in result.get("vms", []) if _measured(vm)]
     if moving:
         text += "  " + ", ".join(f"{vm['name']} {vm['progress']['percent']} %" for vm in moving)
-    waiting = _waiting(result.get("vms", [])) or (_how_far_unmeasured(result) if long and not moving else [])
+    waiting = _waiting(result.get("vms", [])) or ([] if moving else _unmeasured(result, long))
     text += "".join(f"  {what}" for what in waiting)
     text += "".join(f"  {found['reason']}: {found['message']}" for found in result.get("findings", [])[:_SHOWN])
     pods = [pod for pod in result.get("pods", []) if pod["verdict"] == "pending"]
@@ -251,11 +254,12 @@ def _waiting(vms: Iterable[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def _how_far_unmeasured(result: Mapping[str, Any]) -> list[str]:
-    """Of VMs for which no reason is known, where their memory is not counted."""
+def _unmeasured(result: Mapping[str, Any], long: bool) -> list[str]:
+    """Of VMs for which no reason is known, where their memory is not counted: what moves, and `long` what does not."""
     left = [vm for vm in result.get("vms", []) if vm["verdict"] == "pending"]
-    since = {vm["uuid"]: f"{vm['phase']}, begun {vm['start']}" if vm.get("start") else "its turn" for vm in left}
-    return [f"waits for {vm['name']}: {since[vm['uuid']]}" for vm in left[:_SHOWN]]
+    moving = [f"{vm_line(vm)}, begun {vm['start']}" for vm in left if vm.get("start")]
+    still = [f"{vm['name']} waits for its turn" for vm in left if long and not vm.get("start")]
+    return (moving + still)[:_SHOWN]
 
 
 def predicted_lines(result: Mapping[str, Any]) -> list[str]:

@@ -221,7 +221,7 @@ def _fault(
     if value == "" and spec.get("type") not in ("list", "dict"):  # a survey gives neither
         shared = "maintenance_" + name.partition("_")[2]
         hides = name not in SHARED and shared in SHARED and not name.endswith(EMPTY)
-        return f"{name} is '': expected is a value; give {shared} instead." if hides else ""
+        return f"{name} is '': expected a value; give {shared} instead." if hides else ""
     hidden = name.endswith(SECRET)
     shown = "not shown" if hidden else repr(value)
     wanted = _expected(value, spec)
@@ -235,7 +235,7 @@ def _fault(
         strange = [one for one in named if one not in hosts]
         wanted = f"names of the inventory, which does not have {strange[0]}" if strange else ""
     if wanted:
-        return f"{name} is {shown}: expected is {wanted}."
+        return f"{name} is {shown}: expected {wanted}."
     if name.endswith("_rules"):
         return _rules(name, value, loader)
     return _policy(name, value)
@@ -247,7 +247,7 @@ def _place(name: str, spec: Mapping[str, Any], loader: DataLoader | None, names:
         return f"{name} needs {spec['needs']}, from which it is made: expected are both."
     if not spec.get("extra") or loader is None or name in load_extra_vars(loader):
         return ""
-    return f"{name} is set in the inventory, which is too late for it: expected is an extra var, -e {name}=..."
+    return f"{name} is set in the inventory, which is too late for it: expected an extra var, -e {name}=..."
 
 
 def _policy(name: str, value: Any) -> str:
@@ -320,5 +320,7 @@ def _values(value: Mapping[str, Any], kind: str) -> str:
 
 
 def _limits(value: Mapping[str, Any]) -> str:
-    good = all(key in LIMITS and not whole(one) and int(one) > 0 for key, one in value.items())
-    return "" if good else f"a dict with some of {', '.join(LIMITS)}, each 1 or more"
+    strange = [str(key) for key in value if key not in LIMITS]
+    good = not strange and all(not whole(one) and int(one) > 0 for one in value.values())
+    without = f", and not {strange[0]}" if strange else ""
+    return "" if good else f"a dict with some of {', '.join(LIMITS)}, each 1 or more{without}"

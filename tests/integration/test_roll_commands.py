@@ -94,7 +94,7 @@ def test_a_restore_ends_a_drain_that_lives_in_the_middle_of_its_slice(lab: Lab) 
         back = plays.run(lab, "restore", {"maintenance_hosts": "host-a"})
         ended = play.wait()
     assert "drain by bob, begun" in shown.text
-    assert "host-a: not of a roll; run the playbook drain again to carry it on" in shown.text
+    assert "To carry the drain of host-a on, run the playbook drain again" in shown.text
     assert back.code == 0, back.text
     outcomes = {vm["name"]: vm["outcome"] for vm in back.last["outcomes"]}
     assert outcomes["web"] == "aborted" and outcomes["batch"] in ("untouched", "started")

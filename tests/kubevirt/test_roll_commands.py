@@ -162,8 +162,8 @@ def test_the_status_of_a_single_drain_names_it(sim, plays) -> None:
     words = {"maintenance_hosts": "n1", "maintenance_requester": "bob"}
     assert plays.own("drain", **words).returncode == 0
     shown = plays.own("status").stdout
-    assert "n1  -  -  has a drain of its own; drain by bob, begun" in shown
-    assert "n1: not of a roll, and empty; run the playbook restore to give it back." in shown
+    assert "n1  empty  begun " in shown and "  drain by bob, not of a roll; " in shown
+    assert "No VM runs on n1. To give it back, run the playbook restore." in shown
 
 
 def test_the_preflight_of_all_nodes_shows_all_blockers_at_once(sim, plays) -> None:

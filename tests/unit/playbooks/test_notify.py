@@ -107,7 +107,7 @@ def test_in_the_inventory_or_without_its_file_it_is_refused_before_anything(roll
     inventory["all"]["vars"] = {"maintenance_notify": "notify.yml"}
     roll.write("inventory.json", json.dumps(inventory))
     code, text = roll.run("", "-e", "maintenance_hosts=all")
-    assert code != 0 and "expected is an extra var, -e maintenance_notify=..." in text
+    assert code != 0 and "expected an extra var, -e maintenance_notify=..." in text
     code, text = roll.run("", "-e", "maintenance_hosts=all", "-e", "maintenance_notify=none.yml")
     assert code != 0 and "there is no file" in text
     assert roll.steps == []

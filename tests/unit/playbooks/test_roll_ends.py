@@ -109,7 +109,7 @@ def test_separators_alone_are_not_every_host(roll: Roll, playbook: str, words: l
 def test_a_platform_with_a_typo_is_told_as_that(roll: Roll) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_platform=kubvirt")
     assert code != 0
-    assert "maintenance_platform is 'kubvirt': expected is one of libvirt, kubevirt." in text, text
+    assert "maintenance_platform is 'kubvirt': expected one of libvirt, kubevirt." in text, text
 
 
 def test_an_abort_ends_though_a_host_that_is_out_left_the_inventory(roll: Roll) -> None:

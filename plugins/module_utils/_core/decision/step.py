@@ -240,7 +240,7 @@ class Step:
         """Its code and its words, for a message about another one."""
         if finding is None:
             return ""
-        return f"{finding.reason.value}: {finding.text(self.obs.platform)}"
+        return f"{finding.reason.value}. {finding.text(self.obs.platform)}"
 
     def waits_for_node(self) -> bool:
         """Something about the node itself is waited for, from now on if not before. False: it

@@ -151,4 +151,4 @@ def _of(key: object, what: str, name: Any) -> str:
 
 def _meant(key: str, kinds: Iterable[str]) -> str:
     near = difflib.get_close_matches(key, list(kinds), 1, 0.7)
-    return f"did you mean {near[0]}?" if near else f"expected is one of {', '.join(sorted(kinds))}"
+    return f"did you mean {near[0]}?" if near else f"expected one of {', '.join(sorted(kinds))}"

@@ -69,10 +69,7 @@ def request_of(
         given = fields.checked("a VM", raw, fields.VM)
         vm = _vm(given, nodes)
         if vm.uuid in found:
-            raise PolicyError(
-                f"the VM {vm.name} ({vm.uuid}) is on {found[vm.uuid].node} and on {vm.node}: it is "
-                "being migrated, or the two were not read at the same time. Read them again."
-            )
+            raise PolicyError(_twice(found[vm.uuid], vm))
         found[vm.uuid] = vm
         rate = measured(given, "dirty_rates", "dirty_rate", known)
         if rate:
@@ -204,6 +201,19 @@ def _vm(given: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
     if vm.migratable is False and not vm.findings:
         raise PolicyError(f"migratable of {name} is false, and reasons has none: why it is not is expected there")
     return vm
+
+
+def _twice(one: VM, other: VM) -> str:
+    """It is on two hosts. One that is off there does not go away by reading again."""
+    said = f"the VM {one.name} ({one.uuid}) is on {one.node} and on {other.node}: "
+    off = [vm for vm in (one, other) if not vm.active]
+    if not off:
+        return said + "it is being migrated, or the two were not read at the same time. Read them again."
+    runs = [f"It runs on {vm.node}. " for vm in (one, other) if vm.active]
+    return (
+        f"{said}{' and '.join(f'on {vm.node} it is off' for vm in off)}. {''.join(runs)}If it is not being migrated, a "
+        f"definition was left behind: remove it (virsh undefine {one.name}) where it does not belong."
+    )
 
 
 def _refusals(name: str, key: str, given: Mapping[str, Any]) -> dict[str, tuple[Finding, ...]]:

@@ -17,7 +17,7 @@ from typing import Any
 from ..decision.placement import Placement
 from ..decision.strategy import choose
 from ..model.policy import Policy, PolicyError
-from ..model.record import NodeRecord
+from ..model.record import Intent, NodeRecord
 from ..reasons.reason import CHECKED, TABLE, About, Preflight, Reason, Row, Severity
 from .cluster import cluster_findings, node_findings
 from .facts import Facts, VMSeen
@@ -55,8 +55,9 @@ def record_text(record: NodeRecord | None) -> str:
     """A maintenance that is recorded on a node, in words."""
     if record is None:
         return ""
-    who = f" of {record.requester}" if record.requester else ""
-    return f"Run {record.run_id}{who} since {record.started_wall}, wants it {record.intent}."
+    who = f" by {record.requester}" if record.requester else ""
+    asked = "drain" if record.intent == Intent.DRAINED.value else "restore"
+    return f"The {asked} {record.run_id}{who}, begun {record.started_wall}, is not over."
 
 
 # Severity is policy
@@ -77,7 +78,7 @@ def parse_severity(raw: Mapping[str, Any] | None) -> dict[Reason, Severity]:
             wanted[known[code]] = Severity(value)
         except ValueError as exc:
             words = ", ".join(s.value for s in Severity)
-            raise PolicyError(f"severity of {code} is {value!r}: expected is {words}") from exc
+            raise PolicyError(f"severity of {code} is {value!r}: expected {words}") from exc
     return wanted
 
 

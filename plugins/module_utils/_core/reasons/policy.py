@@ -146,7 +146,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.StaysOff: Row(
         "The drain stops this VM, and nothing starts it again before the node is restored.",
-        "A roll starts it again. Else run restore after the work, or start it elsewhere by hand.",
+        "Run restore after the work; a roll does that itself. If it has to run meanwhile, start it elsewhere by hand.",
         preflight=Preflight(
             BOTH,
             "the strategy; autostart",

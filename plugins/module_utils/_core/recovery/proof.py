@@ -58,11 +58,11 @@ class Proof:
             kind, texts = Kind(raw.get("kind")), {key: str(raw.get(key) or "") for key in ("at", "by", "how")}
         except ValueError:
             raise PolicyError(
-                f"proof.kind is {raw.get('kind')!r}: expected is one of {', '.join(kind.value for kind in Kind)}"
+                f"proof.kind is {raw.get('kind')!r}: expected one of {', '.join(kind.value for kind in Kind)}"
             ) from None
         for key, text in texts.items():
             if not text:
-                raise PolicyError(f"proof.{key} is missing: expected is who read the power state, when and how")
+                raise PolicyError(f"proof.{key} is missing: expected who read the power state, when and how")
         return cls(kind, **texts)
 
 
@@ -75,7 +75,7 @@ def confirmed(text: str, host: str, found_dead: str, by: str, now: str) -> Proof
     """
     name, at_sign, moment = text.partition("@")
     if not (name and at_sign and moment):
-        raise PolicyError(f"maintenance_confirm_off is {text!r}: expected is HOST@TIME, such as {_SAMPLE}")
+        raise PolicyError(f"maintenance_confirm_off is {text!r}: expected HOST@TIME, such as {_SAMPLE}")
     if name != host:
         raise PolicyError(f"maintenance_confirm_off is about {name}, and this is {host}: nothing was started")
     if not found_dead:
@@ -103,7 +103,7 @@ def said_by_tasks(raw: Mapping[str, Any], host: str, now: str) -> Proof:
     A word such as on, true or off is the state, or nothing: how it was read takes a few.
     """
     tasks, said, before = raw.get("tasks"), raw.get("said"), raw.get("before")
-    expected = f"expected is how they read that {host} is off, in words, such as: the PDU's outlet 7 reads off"
+    expected = f"expected how they read that {host} is off, in words, such as: the PDU's outlet 7 reads off"
     if not said:
         raise PolicyError(f"the tasks {tasks} did not set maintenance_off: {expected}. Nothing was started")
     if said == before:

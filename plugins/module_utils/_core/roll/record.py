@@ -231,6 +231,10 @@ def _is_dict(value: object) -> bool:
     return isinstance(value, dict)
 
 
+# Why a host is out of which a drain that is no roll's has the record.
+OWN_DRAIN = "has a drain of its own"
+
+
 @dataclass(frozen=True)
 class Fleet:
     """All hosts that may be out, and those that are: name -> why. `busy`: of these, somebody is at

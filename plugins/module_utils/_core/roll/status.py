@@ -10,6 +10,7 @@ kubevirt_node_info): the drain's own record, and its decision on what is there n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,9 +19,9 @@ from ..model.record import Intent
 from ..model.tally import tally, undone
 from ..reasons.reason import advised
 from . import figures, rules, words
-from .record import AT_REST, OVER, Fleet, HostEntry, Roll, Stage, State
+from .record import AT_REST, OVER, OWN_DRAIN, Fleet, HostEntry, Roll, Stage, State
 from .rules import Answer
-from .table import long
+from .table import in_order, long
 from .window import between
 
 Row = dict[str, Any]
@@ -38,9 +39,10 @@ _BUSY = {
 
 
 def rows(roll: Roll | None, fleet: Fleet, now: str) -> list[Row]:
-    """The hosts of the roll in their order, then the others of the fleet. `now`: UTC."""
+    """The hosts of the roll as they were taken out, then the others of the fleet. `now`: UTC."""
     of_the_roll = {} if roll is None else roll.hosts
-    found = [_row(entry, roll, fleet, now) for entry in of_the_roll.values() if roll is not None]
+    order = [entry["name"] for entry in in_order([vars(entry) for entry in of_the_roll.values()])]
+    found = [_row(of_the_roll[name], roll, fleet, now) for name in order if roll is not None]
     for name in sorted({*fleet.hosts, *fleet.out, *fleet.left}):
         if name not in of_the_roll:
             out = fleet.out.get(name, "")
@@ -151,7 +153,7 @@ def _table(hosts: Sequence[Row], read: str) -> list[str]:
     """A line for each host of which there is something to say, with its VMs below; one for the rest."""
     shown = [row for row in hosts if _says_something(row)]
     rest = [row["name"] for row in hosts if not _says_something(row)]
-    cells = [(row["name"], row["stage"] or "-", _since(row, read), _about(row)) for row in shown]
+    cells = [(row["name"], *_stage(row, read), _about(row)) for row in shown]
     lines = []
     for row, text in zip(shown, columns(cells)):
         lines.append(text)
@@ -161,8 +163,28 @@ def _table(hosts: Sequence[Row], read: str) -> list[str]:
     return lines
 
 
-def _since(row: Row, read: str) -> str:
-    return f"since {row['since']} ({long(_age(row['since'], read))})" if row["since"] else "-"
+def _stage(row: Row, read: str) -> tuple[str, str]:
+    """How far the roll is with it, or its own drain, and since when."""
+    stage, since, word = row["stage"], row["since"], "since"
+    if _of_its_own(row):
+        stage, since, word = _own_stage(row), row["maintenance"]["started"], "begun"
+    return stage or "-", f"{word} {since} ({long(_age(since, read))})" if since else "-"
+
+
+def _of_its_own(row: Row) -> bool:
+    return row["maintenance"] is not None and row["stage"] in _NOT_OUT
+
+
+def _own_stage(row: Row) -> str:
+    """Of a drain or restore that is not the roll's, by its VMs. Whether its playbook lives is not recorded."""
+    if row["maintenance"]["intent"] != Intent.DRAINED.value:
+        return "restoring"
+    states = {vm["state"] for vm in row["vms"] or ()}
+    if row["vms"] is not None and states <= {"left", "stopped"}:
+        return "empty"
+    if row["vms"] is None or states & {"moving", "waiting"}:
+        return "draining"
+    return "blocked" if states & {"blocked", "lost"} else "not empty"
 
 
 def _says_something(row: Row) -> bool:
@@ -170,18 +192,19 @@ def _says_something(row: Row) -> bool:
 
 
 def _about(row: Row) -> str:
-    about = [row["error"], row["message"], _asked(row), _counts(row["vms"])]
+    own = row["message"] == OWN_DRAIN and _of_its_own(row)  # who asked for it says more
+    about = [row["error"], "" if own else row["message"], _asked(row), _counts(row["vms"])]
     return "; ".join(part for part in about if part)
 
 
 def _asked(row: Row) -> str:
-    """Of a drain that is not the roll's: who, and since when."""
+    """Of a drain that is not the roll's: who, and why."""
     record = row["maintenance"]
-    if record is None or row["stage"] not in _NOT_OUT:
+    if not _of_its_own(row):
         return ""
     who = f" by {record['requester']}" if record["requester"] else ""
     why = f" ({record['reason']})" if record["reason"] else ""
-    return f"{_ASKED.get(record['intent'], record['intent'])}{who}{why}, begun {record['started']}"
+    return f"{_ASKED.get(record['intent'], record['intent'])}{who}{why}, not of a roll"
 
 
 def _counts(vms: Sequence[Row] | None) -> str:
@@ -230,11 +253,11 @@ def _next(roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str,
     others = [row["name"] for row in alone if row["name"] not in empty]
     if others:
         found.append(
-            f"{', '.join(others)}: not of a roll; run the playbook drain again to carry it on, or "
-            "restore to give it back."
+            f"To carry the drain of {', '.join(others)} on, run the playbook drain again; to give it back, run the "
+            "playbook restore."
         )
     if empty:
-        found.append(f"{', '.join(empty)}: not of a roll, and empty; run the playbook restore to give it back.")
+        found.append(f"No VM runs on {', '.join(empty)}. To give it back, run the playbook restore.")
     return found
 
 
@@ -281,7 +304,7 @@ def aborted(
         lines += [f"  {line}" for line in more]
         outcomes = found.get("outcomes") or []
         vms += [{"host": name, **vm} for vm in outcomes]
-        lines += [f"  {', '.join(names)}: {text}" for text, names in _by_message(outcomes).items()]
+        lines += [f"  {', '.join(names)}: {_of_all(text, names)}" for text, names in _by_message(outcomes).items()]
     given_back = [name for name in out if restores.get(name, {}).get("phase") == "Active"]
     stats = figures.of_roll(_with_tallies(roll, restores), given_back=given_back)
     return {"roll": roll, "hosts": hosts, "vms": vms, "lines": lines, "stats": stats}
@@ -296,6 +319,22 @@ def _with_tallies(
     found = {name: tally(undone(restored)) for name, restored in restores.items() if restored.get("vms")}
     hosts = [{**host, "tally": found.get(host["name"], host.get("tally") or {})} for host in roll["hosts"]]
     return {**roll, "hosts": hosts}
+
+
+def _of_all(text: str, names: Sequence[str]) -> str:
+    """The words of one VM, said of all of these."""
+    for one, many in _MANY if len(names) > 1 else ():
+        text = re.sub(rf"(^|[;,] ){one}\b", rf"\g<1>{many}", text)
+    return text
+
+
+_MANY = (
+    ("it stays", "they stay"),
+    ("it was", "they were"),
+    ("it runs", "they run"),
+    ("it is", "they are"),
+    ("its migration was", "their migrations were"),
+)
 
 
 def _by_message(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

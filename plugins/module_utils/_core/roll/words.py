@@ -32,7 +32,8 @@ def _names(names: Iterable[str]) -> str:
 
 
 def at_stage(entry: HostEntry) -> str:
-    return f"{entry.stage.value} since {entry.since}" if entry.since else entry.stage.value
+    since = "at" if entry.stage is Stage.FAILED else "since"
+    return f"{entry.stage.value} {since} {entry.since}" if entry.since else entry.stage.value
 
 
 def name_of(roll: Roll) -> str:
@@ -99,7 +100,8 @@ def is_resumed(old: Roll, new: Roll) -> str:
 def no_roll(roll: Roll | None) -> str:
     if roll is None:
         return "there is no roll"
-    return f"there is no roll: {roll.id} {roll.state.value} at {roll.written}"
+    ended = _ENDINGS.get(roll.state, "was aborted").replace("pauses", "paused")
+    return f"there is no roll under way: the last one, {roll.id}, {ended} at {roll.written}"
 
 
 def aborts(roll: Roll, check: bool = False) -> str:
@@ -327,7 +329,7 @@ def is_in_no_group(unknown: Iterable[tuple[str, str]]) -> str:
 
 def belongs_to(roll: Roll, entry: HostEntry) -> str:
     return (
-        f"{entry.name} belongs to {name_of(roll)}; it is {at_stage(entry)} there. {HOW_TO_SEE}, or {HOW_TO_END}."
+        f"{entry.name} belongs to {name_of(roll)}; there it is {at_stage(entry)}. {HOW_TO_SEE}, or {HOW_TO_END}."
         " Nothing was done."
     )
 

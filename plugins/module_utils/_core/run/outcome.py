@@ -25,11 +25,11 @@ def _outcome(entry: VMRecord, node: str, platform: Platform) -> tuple[str, str]:
     ending, last = entry.ending, entry.last
     if ending == Ending.MOVED.value:
         late = last is not None and last.abort_status == "Failed"
-        return "moved", f"it stays on {entry.at}" + (", the abort came too late" if late else "")
+        return "moved", f"it stays on {entry.at}" + (", the abort came too late" if late else _left(entry, platform))
     if ending == Ending.COLD_MOVED.value and entry.start_tries and not entry.cold_target:
         return "started", f"it was started again, on {entry.at}"
     if ending == Ending.COLD_MOVED.value:
-        return "moved", f"it stays on {entry.at}"
+        return "moved", f"it stays on {entry.at}{_left(entry, platform)}"
     if ending in (Ending.OFF.value, Ending.GONE.value):
         return "off", f"it stays off: {_why(entry, platform) or 'it was off before'}"
     if ending != Ending.RESTORED.value:
@@ -39,6 +39,12 @@ def _outcome(entry: VMRecord, node: str, platform: Platform) -> tuple[str, str]:
     if last is not None and last.abort_status == "Succeeded":
         return "aborted", f"its migration was aborted; it runs on {node}"
     return "untouched", f"it runs on {node}"
+
+
+def _left(entry: VMRecord, platform: Platform) -> str:
+    """What is still to be done where it came from."""
+    why = _why(entry, platform)
+    return f": {why}" if why else ""
 
 
 def _why(entry: VMRecord, platform: Platform) -> str:

@@ -98,10 +98,10 @@ def of_slice(outcome: Slice, request: Request) -> Report:
     )
 
 
-def old_news(request: Request, old: NodeRecord | None) -> dict[str, list[str]]:
-    """For the result of a first slice: VMs with which all was done before this run. To who shows them they are no news.
+def old_news(request: Request, old: NodeRecord | None) -> dict[str, dict[str, str]]:
+    """For the result of a first slice: how VMs had ended before this run. To who shows them that is no news.
     `old`: the record as it was found."""
-    done = [] if request.begun or old is None else sorted(u for u, entry in old.vms.items() if entry.ending)
+    done = {} if request.begun or old is None else {u: entry.ending for u, entry in old.vms.items() if entry.ending}
     return {"old": done} if done else {}
 
 

@@ -101,7 +101,7 @@ def source_of(given: Mapping[str, Any] | None) -> Source | None:
 
 def _url(text: str) -> str:
     """Without the path of the query. What may hold a password is not repeated."""
-    wanted = "expected is http(s)://host[:port][/path], to which /api/v1/query is added"
+    wanted = "expected http(s)://host[:port][/path], to which /api/v1/query is added"
     try:
         parts = urlsplit(text)
         host, _port = parts.hostname, parts.port

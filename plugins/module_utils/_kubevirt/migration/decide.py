@@ -239,7 +239,7 @@ def _again(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
 
 
 def _as_text(finding: Finding) -> str:
-    return f"{finding.reason.value}: {finding.text(Platform.KUBEVIRT)}"
+    return f"{finding.reason.value}. {finding.text(Platform.KUBEVIRT)}"
 
 
 def _how_it_ended(view: View, asked: RequestNote) -> Finding | None:

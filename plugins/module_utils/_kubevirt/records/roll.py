@@ -18,7 +18,7 @@ from ..._core.model.record import RecordError
 from ..._core.recovery.nodes import told
 from ..._core.roll.owner import LEASE, RollRefused
 from ..._core.roll.planned import left_free
-from ..._core.roll.record import MOVE_BACK, OVER, Clock, Fleet, Roll, State
+from ..._core.roll.record import MOVE_BACK, OVER, OWN_DRAIN, Clock, Fleet, Roll, State
 from ..._playbook.lives import has_ended, heard
 from ..api.client import Client
 from ..api.cluster import no_targets, read_cluster
@@ -125,7 +125,7 @@ def _out(node: Obj) -> str:
         return "not Ready"
     if cordoned(node):
         by_run = names.RECORD in facts.annotations(node)
-        return "has a drain of its own" if by_run else "cordoned by others"
+        return OWN_DRAIN if by_run else "cordoned by others"
     return "" if takes_vms(node) else f"its label {names.SCHEDULABLE} is not true"
 
 

@@ -143,7 +143,8 @@ def vm_seen(vm: VM, record: NodeRecord | None, copied: Sequence[str] = ()) -> VM
     adopted = entry is not None and entry.last is not None and not entry.last.ended
     foreign = vm.job is not None and vm.job.outgoing and not adopted
     return VMSeen(
-        stays_off="Its autostart is off." if not vm.autostart else "The drain disarms its autostart.",
+        stays_off="It will be stopped, and stays off until the restore"
+        + (": its autostart is off." if not vm.autostart else ", when its autostart is given back."),
         local_disks=tuple(f"{dev} ({_path(paths.get(dev))})" for dev in copied),
         local_media=tuple(f"{volume['target']} ({volume['source']})" for volume in volumes if _missed(vm, volume)),
         stale_mark="Marked in its metadata." if vm.marked and record is None else "",

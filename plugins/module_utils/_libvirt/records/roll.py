@@ -23,7 +23,7 @@ from ..._core.model.record import RecordError
 from ..._core.recovery.record import Recovery
 from ..._core.roll import owner, stages
 from ..._core.roll.owner import RollUnreadable
-from ..._core.roll.record import NOTE_PATIENCE, OVER, Clock, Fleet, Roll, Stage, State
+from ..._core.roll.record import NOTE_PATIENCE, OVER, OWN_DRAIN, Clock, Fleet, Roll, Stage, State
 from ..._playbook.lives import has_ended, heard
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostConfig
@@ -223,7 +223,7 @@ class RollVolumes:
             if by_run:
                 busy.add(name)
             if CORDON in volumes:
-                out[name] = "has a drain of its own" if by_run else "cordoned by others"
+                out[name] = OWN_DRAIN if by_run else "cordoned by others"
         others = [name for name in found if name not in self._quorum and _has_roll(found[name])]
         elsewhere = self._elsewhere(others)
         return Fleet(

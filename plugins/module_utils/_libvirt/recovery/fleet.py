@@ -37,7 +37,7 @@ class Fleet:
     def __init__(self, own: HostConfig, peers: Sequence[HostConfig], host: str, acts: bool) -> None:
         uris = {config.name: config.uri for config in peers}
         if host not in uris:
-            raise PolicyError(f"host is {host}: expected is one of peers ({', '.join(sorted(uris))})")
+            raise PolicyError(f"host is {host}: expected one of peers ({', '.join(sorted(uris))})")
         self.host, self.uri = host, uris[host]
         self.others: dict[str, Host] = {own.name: Host(own, acts=acts)}
         self.others |= {c.name: Host(c, open_peer, acts=acts) for c in peers if c.name != host}

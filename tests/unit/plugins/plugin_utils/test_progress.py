@@ -90,7 +90,7 @@ def test_what_hinders_the_node_itself_is_told_when_it_is_met_and_once() -> None:
     hindered = {**result(vm()), "findings": [{"reason": "WebhookUnavailable", "message": "virt-api is away."}]}
     for _slice in range(2):
         progress.update(hindered)
-    assert said(lines) == ["host-a 0/1  Draining  1 of 1 VMs left  WebhookUnavailable: virt-api is away."]
+    assert said(lines) == ["host-a 0/1  Draining  1 of 1 VMs to go  WebhookUnavailable: virt-api is away."]
 
 
 def test_one_line_a_change_then_a_heartbeat() -> None:
@@ -103,10 +103,10 @@ def test_one_line_a_change_then_a_heartbeat() -> None:
     assert lines == []
     time[0] = HEARTBEAT_SECONDS
     progress.update(result(RUNNING))
-    assert said(lines) == ["host-a 0/1  Draining  1 of 1 VMs left  web-3 63 %"]
+    assert said(lines) == ["host-a 0/1  Draining  1 of 1 VMs to go  web-3 63 %"]
     # How often KubeVirt had to be woken is told as long as it makes no migration.
     woken = {**result(vm(nudges=2)), "nudges": 2}
-    assert heartbeat(woken) == "Draining  1 of 1 VMs left"
+    assert heartbeat(woken) == "Draining  1 of 1 VMs to go"
     told = heartbeat(result(vm(nudges=2, reason="EvacuationNotStarted", message="Marked.")))
     assert told.endswith("EvacuationNotStarted: Marked.  KubeVirt was reminded of that 2 times")
     progress.update(result(vm(verdict="moved", phase="Succeeded", target="host-b", duration=2.0)))
@@ -156,9 +156,11 @@ def test_what_was_moved_before_this_drain_is_no_news_of_it() -> None:
     progress = Progress(lines.append, lambda: 0.0)
     before = vm(verdict="moved", phase="Succeeded", target="host-c", duration=4.1)
     moves = vm(uuid="u2", name="web-4", verdict="moved", phase="Succeeded", target="host-c", duration=5.0)
-    progress.update({**result(before, moves), "old": ["u1"]})
-    progress.update(result(before, moves))
-    assert said(lines) == ["host-a 2/2  web-4 -> host-c moved 5.0 s"]
+    stops = vm(uuid="u3", name="db", verdict="stopped", phase="")
+    progress.update({**result(before, moves, stops), "old": {"u1": "moved", "u3": "blocked"}})
+    progress.update(result(before, moves, stops))
+    # What was blocked before and is stopped now had no line.
+    assert said(lines) == ["host-a 3/3  web-4 -> host-c moved 5.0 s", "host-a 3/3  db stopped"]
 
 
 def test_the_line_of_a_roll_says_when_it_is_ready_in_the_time_of_the_controller(
@@ -207,6 +209,12 @@ def test_an_abort_that_came_too_late_names_the_vm_and_where_it_runs() -> None:
     assert summary(twice, "Active") == summary(refused, "Active")
     lines: list[str] = []
     Progress(lines.append, lambda: 0.0, old_news=("moved",)).update(refused)
+    # So is a move of others of which something is left here to be done: a restore said nothing of it.
+    left = vm(uuid="u2", name="app", verdict="moved", target="host-b", reason="DefinitionLeft", message="Others did.")
+    found = {**result(vm(verdict="moved", target="host-b"), left), "changed": True, "ended": "final"}
+    told: list[str] = []
+    Progress(told.append, lambda: 0.0, old_news=("moved",)).update(found)
+    assert said(told) == ["host-a 2/2  app -> host-b moved, DefinitionLeft: Others did."]
     assert said(lines) == ["host-a 1/1  db -> host-b moved, TooLateToAbort: Not aborted: it runs on host-b."]
 
 
@@ -250,7 +258,7 @@ def test_what_is_left_is_what_the_count_lacks_and_what_the_policy_keeps_is_not_l
     found = {**result(*vms), "counts": counts}
     progress.update(found)
     progress.update(found)
-    assert said(lines)[-1].startswith("host-a 3/5  Draining  2 of 5 VMs left (1 blocked)  ")
+    assert said(lines)[-1].startswith("host-a 3/5  Draining  2 of 5 VMs to go (1 blocked)  ")
     stay = {"phase": "Draining", "node": "host-a", "counts": {"skipped": 1, "moved": 4, "total": 5}}
     assert heartbeat(stay) == "Draining  1 VM stays by policy"
 
@@ -281,7 +289,7 @@ def test_nothing_waits_without_saying_why() -> None:
     time[0] = HEARTBEAT_SECONDS
     progress.update(result(*queue, full))
     assert said(lines)[1] == (
-        "host-a 0/4  Draining  4 of 4 VMs left  3 VMs: WaitingForSlot: 2 of 2 are taken."
+        "host-a 0/4  Draining  4 of 4 VMs to go  3 VMs: WaitingForSlot: 2 of 2 are taken."
         "  full: QuotaExceeded: pods 1 of 1."
     )
 
@@ -294,7 +302,10 @@ def test_a_phase_that_lasts_a_minute_says_for_what_it_waits() -> None:
     for now in (0.0, 20.0, 40.0, 62.0, 80.0):
         clock[0] = now
         progress.update(result(moves))
-    assert ["begun 2026-11-2" in line or ", begun " in line for line in lines] == [False, False, True, True]
+    assert [", begun " in line for line in lines] == [True] * 4
+    clock[0] = 100.0
+    progress.update(result(moves, vm(uuid="u2", name="db")))
+    assert lines[-1].endswith("  db waits for its turn")
     clock[0] = 160.0
     progress.update({**result(), "phase": "Restoring"})
     clock[0] = 230.0
@@ -307,7 +318,7 @@ def test_what_is_not_measured_is_not_called_nothing() -> None:
     unknown = dict.fromkeys(RUNNING["progress"], 0) | {"eta": None}
     there = RUNNING | {"progress": unknown}
     assert vm_line(there) == "web-3 -> host-b migration Running"
-    assert heartbeat(result(there)) == "Draining  1 of 1 VMs left"
+    assert heartbeat(result(there)) == "Draining  1 of 1 VMs to go"
 
 
 def test_no_duration_is_promised_for_what_waits_for_somebody() -> None:

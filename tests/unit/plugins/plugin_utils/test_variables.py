@@ -47,7 +47,7 @@ def told(**given: Any) -> list[str]:
 def test_what_needs_another_one_or_an_extra_var_says_so() -> None:
     assert "needs maintenance_report" in told(maintenance_textfile="/x/roll.prom")[0]
     assert told(maintenance_textfile="/x/roll.prom", maintenance_report="/x") == []
-    assert "expected is an extra var, -e maintenance_notify=" in told(maintenance_notify="notify.yml")[0]
+    assert "expected an extra var, -e maintenance_notify=" in told(maintenance_notify="notify.yml")[0]
 
 
 def test_what_would_be_replaced_is_a_file_and_what_gets_the_report_a_folder(tmp_path: Path) -> None:
@@ -59,9 +59,9 @@ def test_what_would_be_replaced_is_a_file_and_what_gets_the_report_a_folder(tmp_
     assert "a folder, in which report.html is made" in page[0]
     wrong = told(maintenance_status_file="/dev/null", maintenance_plan_file=str(tmp_path), maintenance_report=str(file))
     assert wrong == [
-        f"maintenance_plan_file is '{tmp_path}': expected is the path of a file; this is a folder.",
-        f"maintenance_report is '{file}': expected is the path of a folder; this is a file.",
-        "maintenance_status_file is '/dev/null': expected is the path of a file; this is neither a file nor a folder.",
+        f"maintenance_plan_file is '{tmp_path}': expected the path of a file; this is a folder.",
+        f"maintenance_report is '{file}': expected the path of a folder; this is a file.",
+        "maintenance_status_file is '/dev/null': expected the path of a file; this is neither a file nor a folder.",
     ]
 
 
@@ -92,7 +92,7 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
         ("maintenance_link_mib_s", "nan", "a number, without a unit"),
         ("drain_pending_timeout", "inf", "a number, without a unit"),
         ("drain_limits", '{"outbound":1}', """a dict; as an extra var: -e '{"drain_limits": """),
-        ("drain_limits", {"outbond": 1}, "a dict with some of cluster, outbound, inbound"),
+        ("drain_limits", {"outbond": 1}, "a dict with some of cluster, outbound, inbound, each 1 or more, and not outbond"),
         ("drain_limits", {"outbound": 0}, "a dict with some of cluster, outbound, inbound"),
         ("drain_backoff", "-1", "0 or more"),
         ("maintenance_max_failures", -1, "0 or more"),
@@ -116,12 +116,12 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
 )
 def test_a_value_of_another_kind(name: str, value: Any, wanted: str) -> None:
     (text,) = told(**{name: value})
-    assert text.startswith(f"{name} is {value!r}: expected is {wanted}")
+    assert text.startswith(f"{name} is {value!r}: expected {wanted}")
 
 
 def test_a_token_is_not_shown() -> None:
     (text,) = told(drain_metrics='{"token": "verysecret"}')
-    assert text.startswith("drain_metrics is not shown: expected is a dict")
+    assert text.startswith("drain_metrics is not shown: expected a dict")
     assert "verysecret" not in text
 
 
@@ -141,7 +141,7 @@ def test_an_empty_text_is_as_good_as_not_given() -> None:
     taken = {"maintenance_memory", "drain_strategy", "drain_timeout", "drain_reason", "plan_must_fit"}
     assert lists | hiding <= refused
     assert not refused & (taken | {name for name in known() if name in SHARED} - lists)
-    assert told(restore_memory="") == ["restore_memory is '': expected is a value; give maintenance_memory instead."]
+    assert told(restore_memory="") == ["restore_memory is '': expected a value; give maintenance_memory instead."]
 
 
 def test_what_a_drain_would_refuse_is_told_before() -> None:

@@ -12,7 +12,9 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.outcome import outcomes
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import ended, run, two
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, fleet, vm
@@ -55,6 +57,9 @@ def test_what_was_moved_by_hand_after_a_failed_drain_keeps_its_definition(persis
     assert (left.state, left.autostart) == (State.SHUTOFF, False)
     (entry,) = outcome.record.vms.values()
     assert ("transient" in entry.message) != persistent
+    back = run(made, ONCE, intent="active", name="back")
+    (told,) = outcomes(back.record, Platform.LIBVIRT)
+    assert told["message"].startswith("it stays on b: DefinitionLeft: Others moved ")
 
 
 def test_what_others_were_moving_when_the_drain_began_keeps_its_definition() -> None:

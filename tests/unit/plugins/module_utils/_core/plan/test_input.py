@@ -91,6 +91,17 @@ def test_a_vm_that_could_not_be_read_needs_no_memory() -> None:
     assert given(vm={"memory_mib": 0, "known": False}).vms["x"].memory_mib == 0
 
 
+@pytest.mark.parametrize("state", ["shutoff", "running"])
+def test_a_vm_on_two_hosts_is_told_by_what_it_is_there(state: str) -> None:
+    """Of a definition that was left behind it said to read again, which changes nothing."""
+    rows = [{**VM, "uuid": "u1", "state": state}, {**VM, "uuid": "u1", "host": "b"}]
+    with pytest.raises(PolicyError, match=r"the VM x \(u1\) is on a and on b: ") as told:
+        request_of([HOST, {"name": "b", "memory_mib": 65536}], rows, ["a"], Policy())
+    assert ("Read them again" in str(told.value)) is (state == "running")
+    left = "on a it is off. It runs on b. If it is not being migrated, a definition was left behind: remove it (virsh u"
+    assert (left in str(told.value)) is (state == "shutoff")
+
+
 def test_vms_that_are_not_listed_count_too() -> None:
     node = given({"committed_mib": 1000, "group_counts": {"db": "2"}}, {"group": "db"}).nodes["a"]
     assert (node.committed_mib, node.group_counts) == (1000 + VM["memory_mib"], {"db": 3})

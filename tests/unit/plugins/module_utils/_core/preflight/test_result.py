@@ -62,7 +62,7 @@ def test_a_wrong_severity_is_one_clear_error() -> None:
     assert parse_severity({"ClockSkew": "blocker"}) == {Reason.ClockSkew: Severity.BLOCKER}
     with pytest.raises(PolicyError, match=r"'ClokSkew', which is no code.*Did you mean ClockSkew"):
         parse_severity({"ClokSkew": "blocker"})
-    with pytest.raises(PolicyError, match="'fatal': expected is blocker, warning, ignore"):
+    with pytest.raises(PolicyError, match="'fatal': expected blocker, warning, ignore"):
         parse_severity({"ClockSkew": "fatal"})
 
 

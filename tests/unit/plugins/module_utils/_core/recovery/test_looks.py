@@ -82,8 +82,8 @@ def test_a_person_confirms_the_moment_at_which_this_host_was_found_dead() -> Non
         (f"host-b@{AT}", AT, "is about host-b"),
         ("host-a@2026-11-27T13:03:00Z", AT, f"found dead at {AT}"),
         (f"host-a@{AT}", "", "no run before this one found host-a dead"),
-        ("host-a", AT, "expected is HOST@TIME"),
-        ("yes", AT, "expected is HOST@TIME"),
+        ("host-a", AT, "expected HOST@TIME"),
+        ("yes", AT, "expected HOST@TIME"),
     ],
 )
 def test_another_host_or_hour_proves_nothing(given: str, found: str, words: str) -> None:
@@ -102,10 +102,10 @@ def test_the_users_tasks_say_how_they_read_it() -> None:
         ("", "", "did not set maintenance_off"),
         (None, "", "did not set maintenance_off"),
         (False, "", "did not set maintenance_off"),
-        (True, "", "expected is how they read that host-a is off"),
+        (True, "", "expected how they read that host-a is off"),
         ("on", "", "maintenance_off is 'on'"),  # the state that they read
-        ("off", "", "expected is how they read that host-a is off"),
-        ({"state": "off now"}, "", "expected is how"),
+        ("off", "", "expected how they read that host-a is off"),
+        ({"state": "off now"}, "", "expected how"),
         ("outlet 7 reads off", "outlet 7 reads off", "before the tasks pdu.yml ran"),  # an extra var, or the inventory
     ],
 )

@@ -348,7 +348,7 @@ def test_beside_a_roll_that_is_not_over_it_is_said_how_to_go_on(store: Store, ti
     run.note(store, "a", "roll", Stage.FAILED, time.clock(), "", "No space")
     assert check("b", drains=False) == check("a", begun=True) == ""
     said = check("a", drains=False)
-    assert said == check("a") and "has stopped and is not over (0 of 3 hosts done; a failed since" in said
+    assert said == check("a") and "has stopped and is not over (0 of 3 hosts done; a failed at" in said
     assert "a is one of its hosts, and this is not done for it. To carry the roll on, give its command again" in said
     assert "This is beside it." in check("x")
     run.abort(store, "end", "", time.clock())

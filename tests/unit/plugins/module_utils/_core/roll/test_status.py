@@ -103,12 +103,15 @@ def test_what_a_drain_left_on_a_host_that_was_replaced_is_said_though_the_host_i
 def test_a_drain_of_no_roll_says_who_and_what_to_type() -> None:
     fleet = Fleet(("a", "b"), {"a": "has a drain of its own"})
     found = show(None, fleet, {"a": {"vms": [], "record": RECORD}})
-    row = f"a  -  -  has a drain of its own; drain by bob (disks), begun {NOW}; no VMs"
+    row = f"a  empty  begun {NOW} (12 s)  drain by bob (disks), not of a roll; no VMs"
     assert found["lines"][:3] == ["there is no roll", row, "in service: b"]
-    assert found["next"] == ["a: not of a roll, and empty; run the playbook restore to give it back."]
+    assert found["next"] == ["No VM runs on a. To give it back, run the playbook restore."]
     found = show(None, fleet, {"a": {"vms": [vm("x"), vm("y", "moved", at="b")], "record": RECORD}})
     assert "VMs: 1 waiting, 1 moved away" in found["lines"][1]
-    assert "run the playbook drain again to carry it on" in found["next"][0]
+    assert found["lines"][1].startswith("a  draining  begun ")
+    assert found["next"][0].startswith("To carry the drain of a on, run the playbook drain again")
+    found = show(None, fleet, {"a": {"vms": [vm("x", "blocked"), vm("y", "moved", at="b")], "record": RECORD}})
+    assert found["lines"][1].startswith("a  blocked  begun ")
 
 
 @pytest.mark.parametrize("stage", [Stage.DONE, Stage.WAITING])
@@ -117,9 +120,9 @@ def test_after_a_roll_a_single_drain_says_who_as_well(stage: Stage) -> None:
     fleet = Fleet(("a", "b"), {"a": "has a drain of its own"})
     over = roll(State.ABORTED, a=stage, b=Stage.WAITING)
     found = show(over, fleet, {"a": {"vms": [], "record": RECORD}})
-    assert f"has a drain of its own; drain by bob (disks), begun {NOW}" in found["lines"][1]
+    assert f"begun {NOW} (" in found["lines"][1] and "  drain by bob (disks), not of a roll" in found["lines"][1]
     assert found["lines"][2] == "in service: b"
-    assert "a: not of a roll" in found["next"][0]
+    assert found["next"][0].startswith("No VM runs on a.")
 
 
 def test_on_a_host_that_is_given_back_nothing_waits_to_move() -> None:
@@ -131,8 +134,8 @@ def test_on_a_host_that_is_given_back_nothing_waits_to_move() -> None:
 
 def test_an_abort_says_of_each_vm_what_became_of_it() -> None:
     outcomes = [
-        {"name": "x", "at": "a", "outcome": "aborted", "message": "its migration was aborted"},
-        {"name": "y", "at": "a", "outcome": "aborted", "message": "its migration was aborted"},
+        {"name": "x", "at": "a", "outcome": "aborted", "message": "its migration was aborted; it runs on a"},
+        {"name": "y", "at": "a", "outcome": "aborted", "message": "its migration was aborted; it runs on a"},
         {"name": "z", "at": "b", "outcome": "moved", "message": "it stays on b"},
     ]
     restores = {
@@ -144,7 +147,7 @@ def test_an_abort_says_of_each_vm_what_became_of_it() -> None:
     found = status.aborted(before, ["a", "b", "c"], restores)
     assert found["lines"] == [
         "a  given back: it was at work: your tasks there may still run",
-        "  x, y: its migration was aborted",
+        "  x, y: their migrations were aborted; they run on a",
         "  z: it stays on b",
         "b  not given back: b is Blocked.",
         "  q: CannotStart",

@@ -27,12 +27,12 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ({"url": "prometheus:9091"}, "metrics.url is 'prometheus:9091'; expected is http"),
+        ({"url": "prometheus:9091"}, "metrics.url is 'prometheus:9091'; expected http"),
         ({"url": "ftp://prometheus"}, "metrics.url is 'ftp://prometheus'"),
         ({"url": "https://a b"}, "metrics.url is 'https://a b'"),
         ({"url": "https://"}, "metrics.url is 'https://'"),
         ({"url": "https://prometheus:none"}, "metrics.url: Port could not be cast"),
-        ({"url": f"{SERVER}/api/v1/query?query=up"}, "expected is http"),
+        ({"url": f"{SERVER}/api/v1/query?query=up"}, "expected http"),
         ({"token": "t"}, "metrics.url is missing"),
         ({"url": SERVER, "timeout": 0.0}, "metrics.timeout is 0: more than 0"),
         ({"url": SERVER, "timeout": 60.0}, "metrics.timeout is 60: more than 0 and up to 15 s"),

@@ -119,7 +119,7 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
     request = Request(HostConfig("host-a", "x"), [], Policy(), Intent.DRAINED, "run-1", only=only)
     found = _slice(platform, request)
     assert found["warnings"] == ["web has 0 of 2 copies"]
-    assert found.get("old", []) == (["u1"] if before == "stopped" else []), "no news of this drain"
+    assert found.get("old", {}) == ({"u1": "stopped"} if before == "stopped" else {}), "no news of this drain"
     assert [name for name, _endings in platform.told] == told
     assert all(endings == ({after} if after else set()) for _name, endings in platform.told)
 
