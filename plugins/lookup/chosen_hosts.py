@@ -94,8 +94,9 @@ class LookupModule(LookupBase):
         # Each plain name by itself: the others would go on without a host that has a typo.
         for part in (*re.findall(r"(?:^|(?<=,))[\w.-]+(?=,|$)", pattern), pattern):
             if not self._matches(part, known):
+                near = self._near(part, known)
                 raise AnsibleLookupError(
-                    f"No host of the inventory matches maintenance_hosts: {part}{self._near(part, known)} Nothing was done."
+                    f"No host of the inventory matches maintenance_hosts: {part}{near} Nothing was done."
                 )
         self._check_limit(pattern, known)
         begun = self.get_option("begun")

@@ -118,7 +118,11 @@ def _stays_off(vm: Obj | None) -> str:
         return ""
     spec = vm.get("spec") or {}
     strategy = spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted")
-    return "" if strategy == "Always" else f"It will be stopped, and stays off until the restore: its runStrategy is {strategy}."
+    return (
+        ""
+        if strategy == "Always"
+        else f"It will be stopped, and stays off until the restore: its runStrategy is {strategy}."
+    )
 
 
 def _only_here(refused: Mapping[str, tuple[Reason, str]]) -> str:

@@ -92,7 +92,11 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
         ("maintenance_link_mib_s", "nan", "a number, without a unit"),
         ("drain_pending_timeout", "inf", "a number, without a unit"),
         ("drain_limits", '{"outbound":1}', """a dict; as an extra var: -e '{"drain_limits": """),
-        ("drain_limits", {"outbond": 1}, "a dict with some of cluster, outbound, inbound, each 1 or more, and not outbond"),
+        (
+            "drain_limits",
+            {"outbond": 1},
+            "a dict with some of cluster, outbound, inbound, each 1 or more, and not outbond",
+        ),
         ("drain_limits", {"outbound": 0}, "a dict with some of cluster, outbound, inbound"),
         ("drain_backoff", "-1", "0 or more"),
         ("maintenance_max_failures", -1, "0 or more"),
