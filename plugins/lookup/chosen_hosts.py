@@ -135,7 +135,7 @@ class LookupModule(LookupBase):
         raise AnsibleLookupError(" ".join([*unknown(load_extra_vars(self._loader)), text]))
 
     def _near(self, part: str, known: dict[str, Any]) -> str:
-        near = difflib.get_close_matches(part, [*known["hostvars"], *known.get("groups", ())], 1)
+        near = difflib.get_close_matches(part, [*self._hosts("all", known), *known.get("groups", ())], 1)
         return f"; did you mean {near[0]}?" if near else "."
 
     def _matches(self, pattern: str, known: dict[str, Any]) -> bool:

@@ -84,7 +84,7 @@ def test_killed_at_every_point_it_is_carried_on_to_the_end(kind: str) -> None:
             break
         outcome = run(made, policy, name="second")
         assert outcome.phase is expected, number
-        if expected NodePhase.DRAINED:
+        if expected is NodePhase.DRAINED:
             assert not any(m.claims or m.slots for m in made.machines.values()), number
             domain = made.machines["b"].domains["u1"]
             assert (domain.state, domain.autostart) == (State.RUNNING, True), number
