@@ -33,7 +33,7 @@ def alone(plays: Plays, folder: Path, role: str, **variables: Any) -> tuple[int,
     ("role", "name", "value", "words"),
     [
         ("drain", "drain_limits", '{"outbound":1}', "expected a dict; as an extra var: "),
-        pytest.param("drain", "drain_allow_stop", "true ", "is true or false", marks=full),
+        pytest.param("drain", "drain_allow_stop", "true ", "expected true or false", marks=full),
         pytest.param("restore", "restore_timeout", 5, "is no variable of this", marks=full),
         pytest.param("preflight", "maintenance_memory", "12G", "without a unit", marks=full),
         pytest.param("plan", "maintenance_link_mib_s", "0", "a number above 0", marks=full),
