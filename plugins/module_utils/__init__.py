@@ -33,5 +33,6 @@ class _Files:
         return spec if spec is not None and spec.loader is not None else None
 
 
-if type(globals().get("__loader__")).__module__.startswith("ansible.utils.collection_loader"):
+# In Ansible's own programs, and not where its loader alone is used, as ansible-test does.
+if "ansible.cli" in sys.modules and "collection_loader" in type(__spec__.loader).__module__:
     sys.meta_path.insert(0, _Files())  # type: ignore[arg-type]

@@ -135,7 +135,7 @@ def test_a_failure_by_the_completion_deadline_is_told_as_that_though_its_reason_
     sim.add_vm("vm", "n1", migrate_result="deadline", migrate_seconds="1")
     found = operator.drain(max_attempts=1)
     assert (found["phase"], row(found, "vm")["reason"]) == ("Blocked", "AttemptsUsedUp")
-    assert "CompletionTimeout: Live migration has been aborted, by KubeVirt's" in row(found, "vm")["message"], found
+    assert "CompletionTimeout. Live migration has been aborted, by KubeVirt's" in row(found, "vm")["message"], found
 
 
 @pytest.mark.parametrize(

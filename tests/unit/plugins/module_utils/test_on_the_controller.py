@@ -16,6 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils import __file_
 # As Ansible does it: by its own loader of collections.
 IMPORTS_ALL = """
 import importlib, pathlib, sys
+import ansible.cli
 from ansible.utils.collection_loader import _collection_finder
 _collection_finder._AnsibleCollectionFinder(paths=[sys.argv[1]])._install()
 plugins = "ansible_collections.virtops.maintenance.plugins"

@@ -378,7 +378,7 @@ def test_beside_a_roll_that_works_on_the_host_it_is_refused_before_the_host_is_s
     world.cut_power()
     events = len(world.log)
     if refused:
-        with pytest.raises(RollRefused, match=f"a belongs to roll 7f3a.*; it is {stage.value}"):
+        with pytest.raises(RollRefused, match=f"a belongs to roll 7f3a.*; there it is {stage.value}"):
             go(world, roll_run=run)
         assert {what for what, *_ in world.log[events:]} <= {"last look"}
     else:
