@@ -21,7 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Observation, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.looks import CONTROLLER, View
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import Proof
@@ -34,10 +34,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
     HostConfig,
     HostNow,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import protected, roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import protected, recovery, roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.protected import Kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import fleet, guard, service
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import CORDON
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import Generation, pack
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
 
@@ -189,16 +190,20 @@ class Domain:
         self.world.reach(self.host)
         return self.active
 
-    def create(self) -> None:
+    def _is_there(self) -> None:
         if self.world.domains[self.host].get(self._name) is not self:
             raise fakes.LibvirtError("Domain not found", BINDING.VIR_ERR_NO_DOMAIN)
+
+    def create(self) -> None:
         self.world.effect("start", self.host, self._name)
+        self._is_there()
         if self.active:
             raise fakes.LibvirtError("Requested operation is not valid: domain is already running")
         self.run()
 
     def setAutostart(self, value: int) -> None:  # noqa: N802 - libvirt's name
         self.world.effect("autostart", self.host, self._name)
+        self._is_there()
         if not self.persistent:
             raise fakes.LibvirtError("cannot set autostart for transient domain")
         self.auto = bool(value)
@@ -252,8 +257,8 @@ class Host:
             self.world.reach(self.name)
         except HostUnreachable as exc:
             return HostNow(self.name, error=str(exc))
-        found = self.world.domains[self.name].items()
-        return HostNow(self.name, {n: DomainNow(n, n, d.state(), 512) for n, d in found}, identity=self.name)
+        found = {n: DomainNow(n, n, d.state(), 512) for n, d in self.world.domains[self.name].items()}
+        return HostNow(self.name, found, CORDON in self._volumes, names=self.names(), identity=self.name)
 
     def domain(self, uuid: str) -> Domain:
         return self.conn.lookupByUUIDString(uuid)
@@ -325,7 +330,7 @@ def below(world: World) -> Iterator[None]:
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(fleet, "path_on_target", has))
-        for module in (fleet, roll, protected, observe, connection):
+        for module in (fleet, roll, protected, observe, connection, recovery):
             stack.enter_context(mock.patch.object(module, "libvirt", BINDING))
         for module in (fleet, service):
             stack.enter_context(mock.patch.object(module, "Host", host))
@@ -333,6 +338,22 @@ def below(world: World) -> Iterator[None]:
         stack.enter_context(mock.patch.object(fleet, "answers", answers))
         stack.enter_context(mock.patch.object(service, "look", looks))
         yield
+
+
+def drain(world: World, host: str, to: str) -> None:
+    """A drain of another host, without a roll: its cordon, its moves with the definitions, and then, if the product's
+    own reader says that nothing is about to be started there, `drained`."""
+    world.volumes[host].setdefault(CORDON, "drain")
+    for name, dom in [one for one in world.domains[host].items() if one[1].active]:
+        dom.end()
+        del world.domains[host][name]
+        world.domains[to][name] = Domain(world, to, name, dom.auto)
+        world.domains[to][name].run()
+    hosts: Any = {name: Host(world, HostConfig(name, name)) for name in world.names}
+    obs = Observation({}, {})
+    recovery.note_takeovers(hosts, {name: one.read(False) for name, one in hosts.items()}, host, obs)
+    if not obs.inbound:
+        world.log.append(("drained", host, ""))
 
 
 Agent = Callable[[], "Mapping[str, str] | None"]

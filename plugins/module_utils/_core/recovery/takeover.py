@@ -102,10 +102,11 @@ def _known(vm: VM, seen: Sequence[Sighting], taken: Taken | None, silent: Sequen
         if taken.target in silent:
             text = f"It was started on {taken.target}, which does not answer."
             return Row(vm, Verdict.STAYS, taken.target, Finding(Reason.PeerUnreachable, text))
-        return Row(vm, Verdict.START, taken.target)
-    if not vm.known:
+        if seen or not silent:  # else a drain may have moved it on, to one of those
+            return Row(vm, Verdict.START, taken.target)
+    elif not vm.known:
         return Row(vm, Verdict.STAYS, finding=(vm.findings or (Finding(Reason.MigratableNotKnown),))[0])
-    if not vm.active:
+    elif not vm.active:
         return Row(vm, Verdict.OFF)
     if silent:
         text = f"It may run on {', '.join(silent)}, which cannot be read."

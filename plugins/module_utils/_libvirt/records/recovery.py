@@ -2,16 +2,25 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The record of a recovery, on peers of the host that died. Kept as the record of a roll is (see `roll`)."""
+"""The record of a recovery, on peers of the host that died. Kept as the record of a roll is (see `roll`).
+
+A drain or restore beside it reads from there what it must not start, and what is about to be started on its host.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ..._core.model.observation import Observation, Reservation
 from ..._core.model.record import RecordError
-from ..._core.recovery.record import Recovery
-from ..observe.host import Host
+from ..._core.reasons.reason import Finding, Reason
+from ..._core.recovery.record import Recovery, Step
+from ..host.connection import HostUnreachable, libvirt
+from ..observe.host import Host, HostNow
+from ..store.names import split_generation
+from ..store.volumes import StoreError
 from .roll import RECOVERY, RollVolumes
 
 _TRIES = 5
@@ -44,3 +53,48 @@ class RecoveryVolumes(RollVolumes):
         """The recovery is over. An empty record says so: a keeper that is away now has an older one, which must not
         be taken for the last word when it is back."""
         self.change(lambda _old: Recovery(host))
+
+
+def note_takeovers(hosts: Mapping[str, Host], reads: Mapping[str, HostNow], own: str, obs: Observation) -> None:
+    """For a drain or restore of the host `own`. In `obs`: a VM of this host that was taken over is not started here;
+    one that a recovery is about to start here is awaited. Raises RecordError.
+
+    A cordon is written before this is read, the record before the cordon is read (`fleet`): so of a drain and a
+    recovery one sees the other.
+    """
+    for known in _newest(hosts, {name: read.names for name, read in reads.items()}):
+        for taken in filter(None, map(known.taken, known.vms)):
+            vm = obs.vms.get(taken.uuid)
+            if vm is not None and vm.active:
+                continue
+            if known.host == own and vm is not None:
+                text = f"{vm.name} was started on {taken.target} while {own} was away. Run the playbook recover for"
+                obs.vms[taken.uuid] = replace(vm, kept_off=Finding(Reason.MayStartTwice, f"{text} {own}."))
+            if taken.step is Step.STARTING and taken.target == own:
+                note = f"{taken.name} is being started here by the recovery of {known.host}. Run the playbook recover"
+                note = f"{note} for {known.host} again, if none is running"
+                obs.inbound.append(Reservation(taken.uuid, own, known.host, 0, note, stuck=True))
+
+
+def _newest(hosts: Mapping[str, Host], names: Mapping[str, Iterable[str]]) -> list[Recovery]:
+    """Of each host that died, what those that were read have."""
+    found: dict[str, tuple[int, str, str]] = {}
+    for name, volumes in names.items():
+        for head in {split_generation(volume)[0] for volume in volumes}:
+            if not head.startswith(f"{RECOVERY}."):
+                continue
+            try:
+                one = hosts[name].store.read_generation(head)
+            except (HostUnreachable, StoreError, libvirt.libvirtError):
+                continue
+            if one is not None:
+                where = f"volume {head}.{one.number} in pool virtops of {name}"
+                found[head] = max(found.get(head, (0, "", "")), (one.number, where, one.text))
+    return [_load(where, text) for _number, where, text in found.values()]
+
+
+def _load(where: str, text: str) -> Recovery:
+    try:
+        return Recovery.from_json(text)
+    except RecordError as exc:
+        raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc

@@ -31,6 +31,10 @@ class HostAnswers(Exception):
     """The host that was taken for dead answered. Nothing more is started."""
 
 
+class _Elsewhere(Exception):
+    """This VM is not started on its target: the reason, empty where it runs already."""
+
+
 class Fleet:
     """`own`: the peer that this runs on. `host`: the one that died, which is one of `peers`. Raises PolicyError."""
 
@@ -128,11 +132,11 @@ class Fleet:
             conn = self.others[target].conn
             dom = _find(conn, vm.uuid) or conn.defineXML(definition)
             self._still(vm, target, dom, ask)
-            if not dom.isActive():
-                dom.create()
-        except (HostUnreachable, libvirt.libvirtError) as exc:
+            dom.create()
+        except (HostUnreachable, libvirt.libvirtError, _Elsewhere) as exc:
             # Where it is not known whether it runs there it is read again, and goes on there or not at all.
-            if isinstance(exc, HostUnreachable) or is_lost(exc) or not self.withdraw(vm.uuid, target):
+            lost = isinstance(exc, HostUnreachable) or (isinstance(exc, libvirt.libvirtError) and is_lost(exc))
+            if lost or not self.withdraw(vm.uuid, target) or not str(exc):
                 return known
             why = str(exc)
             return self.note(lambda old: _failed(old, vm.uuid, target, why))
@@ -141,7 +145,7 @@ class Fleet:
     def settle(self, vm: VM, target: str, known: Recovery) -> tuple[Recovery, str]:
         """It runs there: what is left of its start, and the record, for the guard. (the record, what is missing)"""
         ours = known.vms.get(vm.uuid)
-        if ours is not None and ours.target == target and vm.autostart:
+        if ours is not None and vm.autostart and (ours.target == target or ours.step is Step.STARTING):
             try:
                 dom = self.others[target].domain(vm.uuid)
                 if not dom.autostart():
@@ -164,6 +168,12 @@ class Fleet:
         bound = found.taken(vm.uuid) if found is not None else None
         if bound is None or bound.target != target:
             raise HostAnswers(f"another run took {vm.name} over")
+        # A drain may have begun there since; or it has moved on what another run started.
+        reads = self.read()
+        if any(vm.uuid in read.domains and read.domains[vm.uuid].active for read in reads.values()):
+            raise _Elsewhere
+        if reads[target].cordoned:
+            raise _Elsewhere("it is cordoned by now")
 
     def withdraw(self, uuid: str, target: str) -> bool:
         """Nothing of it is left there that somebody could start. Its files are its own. False: it runs, or it is not

@@ -35,6 +35,7 @@ from ..records.claims import Claims
 from ..records.copies import Copies
 from ..records.definitions import Definitions, Written
 from ..records.disk_copies import DiskCopies
+from ..records.recovery import note_takeovers
 from ..records.stale_claims import StaleClaims
 from ..store.names import OutcomeName, alive_of, parse_name
 from ..store.volumes import StoreError, VolumeMissing, VolumeTorn
@@ -242,6 +243,7 @@ class LibvirtPlatform:
             self._forget_dead_holder()
         if not obs.not_asked:  # else whose claims they are is not known
             self.stale_claims.check(self.observer.reads, obs)
+        note_takeovers(self.hosts, self.observer.reads, self.source.name, obs)
         return obs
 
     def release_left(self) -> None:

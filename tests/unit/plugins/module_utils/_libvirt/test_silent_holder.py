@@ -50,6 +50,7 @@ def observe(monkeypatch: pytest.MonkeyPatch, vm: VM, now: float = 1.0) -> Observ
     monkeypatch.setattr(platform, "HolderClient", SimpleNamespace(connect=connect))
     made: Any = LibvirtPlatform.__new__(LibvirtPlatform)
     made.source = SimpleNamespace(name="a", store=SimpleNamespace(names=list))
+    made.hosts = {}
     made.observer = SimpleNamespace(observe=look, reads={})
     made.stale_claims = SimpleNamespace(check=lambda *_args: None)
     made._holder, made._outcomes, made._acts = None, {}, True

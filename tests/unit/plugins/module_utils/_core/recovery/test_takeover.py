@@ -157,6 +157,15 @@ def test_one_that_is_bound_to_a_target_is_started_there_and_nowhere_else() -> No
     assert rows(vm("x"), obs=obs, known=taken(Step.STARTING, "c"))["x"].verdict is Verdict.STAYS
 
 
+@pytest.mark.parametrize(("seen", "verdict"), [({}, Verdict.STAYS), ({"x": ("b", State.SHUTOFF)}, Verdict.START)])
+def test_one_that_was_bound_and_is_not_there_may_have_been_moved_on_to_a_silent_host(
+    seen: dict[str, tuple[str, State]], verdict: Verdict
+) -> None:
+    obs = fleet(**seen)
+    obs.nodes["c"].reachable = False
+    assert rows(vm("x"), obs=obs, known=taken(Step.STARTING, "b"))["x"].verdict is verdict
+
+
 def test_a_target_that_could_not_start_it_is_not_taken_again() -> None:
     known = taken(Step.FAILED, "b", tried=["b"], message="b: no such network")
     assert rows(vm("x"), known=known)["x"].target == "c"

@@ -55,6 +55,7 @@ def host(
     nodes = {n: Node(n, capacity_mib=9999) for n in "ab"}
     made: Any = LibvirtPlatform.__new__(LibvirtPlatform)
     peers: Any = {"b": SimpleNamespace(name="b", conn="b", store=None)}
+    made.hosts = {}
     made.source = SimpleNamespace(name="a", conn=None, store=SimpleNamespace(names=lambda: names))
     made.observer = SimpleNamespace(observe=lambda *_args: Observation(nodes, {}), reads=reads)
     made._held = lambda: (frozenset({UUID} if held else ()), "")

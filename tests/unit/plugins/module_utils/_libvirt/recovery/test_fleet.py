@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Observation, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, PolicyError, Rule
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.record import Recovery, Step
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.record import Recovery, Step, Taken
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Clock, HostEntry, Roll, Stage
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import recovery, roll
 from ansible_collections.virtops.maintenance.tests.recover import bed, judge
 from ansible_collections.virtops.maintenance.tests.recover.bed import DEAD, Killed, World, agent, recover
 
@@ -178,6 +180,62 @@ def test_two_at_once_start_each_vm_once() -> None:
         assert not judge.twice(world.log)
         assert go(world, by="d")["phase"] == "Recovered"
         good(world)
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_drain_of_a_target_at_any_moment_is_not_undone_and_nothing_runs_twice(killed: bool) -> None:
+    """A host that was drained has nothing started on it after that, and what it had is found where it is."""
+
+    def beside(world: World) -> Callable[[], object]:
+        def happens() -> None:
+            if killed:
+                world.moments[world.moment + 3] = kill
+            for host, to in (("b", "d"), ("c", "d")):
+                bed.drain(world, host, to)
+
+        return happens
+
+    for world in moments(beside):
+        assert go(world, by="c")["phase"] == "Recovered"
+        good(world)
+        for host in "bc":
+            done = world.log.index(("drained", host, "")) if ("drained", host, "") in world.log else len(world.log)
+            assert not [event for event in world.log[done:] if event[:2] == ("runs", host)]
+
+
+def test_what_another_run_started_and_a_drain_moved_on_is_not_started_again() -> None:
+    """Between the read of the hosts and the start there may be a minute of other starts."""
+
+    def beside(world: World) -> Callable[[], object]:
+        def happens() -> None:
+            world.moments[world.moment + 13] = kill  # the other run, after its first start
+            with suppress(Killed):
+                go(world, by="c")
+            for host in "bc":
+                bed.drain(world, host, "d")
+
+        return happens
+
+    for world in moments(beside):
+        assert not judge.twice(world.log)
+        assert go(world, by="c")["phase"] == "Recovered"
+        good(world)
+
+
+@pytest.mark.parametrize(("step", "kept"), [(Step.STARTING, True), (Step.RUNS, True), (Step.FAILED, False)])
+def test_a_restore_does_not_start_what_was_taken_over(world: World, step: Step, kept: bool) -> None:
+    """A drain had stopped it; then its host died. Where it was started is silent by now."""
+    taken = Taken("db", "db", "b", step, "t")
+    world.volumes["c"][f"recovery.{DEAD}.7"] = Recovery(DEAD, vms={"db": taken}).to_json()
+    hosts: Any = {name: bed.Host(world, bed.HostConfig(name, name)) for name in world.names}
+    obs = Observation({}, {"db": VM("db", "db", DEAD, State.SHUTOFF), "web": VM("web", "web", DEAD, State.SHUTOFF)})
+    recovery.note_takeovers(hosts, {"c": hosts["c"].read(False)}, DEAD, obs)
+    assert bool(obs.vms["db"].kept_off) == kept and not obs.vms["web"].kept_off
+    if kept:
+        assert "db was started on b while a was away" in str(obs.vms["db"].kept_off)
+    world.volumes["c"][f"recovery.{DEAD}.8"] = "{}"
+    with pytest.raises(RecordError, match=f"recovery.{DEAD}.8 in pool virtops of c"):
+        recovery.note_takeovers(hosts, {"c": hosts["c"].read(False)}, DEAD, obs)
 
 
 def test_a_host_that_comes_back_at_any_moment_starts_nothing_twice() -> None:
