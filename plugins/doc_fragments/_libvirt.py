@@ -270,7 +270,8 @@ options:
         description:
           - Milliseconds that the guest may be paused at the end of a migration. A longer pause
             lets a guest converge that writes much to its memory.
-          - V(0) leaves it to the hypervisor (QEMU has 300).
+          - V(0) leaves it to the hypervisor (QEMU has 300). More than that is allowed when the
+            migration is seen to need it.
         type: int
         default: 0
       on_timeout:

@@ -352,6 +352,15 @@ vms:
     attempts:
       description: Migrations that were tried.
       type: int
+    steps:
+      description: What was done so that its last migration comes to its end, in order. The seconds are those
+        in which it had the link.
+      returned: when something was done
+      type: list
+      elements: str
+      sample:
+        - a pause of 2.0 s allowed after 9 s
+        - post-copy after 84 s
     start:
       description: When its last migration was requested, UTC. Empty if someone else requested it.
       type: str

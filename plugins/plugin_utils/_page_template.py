@@ -190,6 +190,7 @@ At most {{ roll.max_unavailable }} out at once
 {% if vm.predicted and vm.predicted.target %} (the plan said {{ vm.predicted.target | plain }}\
 {{ " in " if took }}{{ took }})\
 {% elif took %} (the plan said {{ took }}){% endif %}\
+{% for step in vm.steps or () %}; {{ step | plain }}{% endfor %}\
 {% if vm.after %}; {{ vm.after | plain }}{% endif %}</span></li>
 {% endfor %}
 </ul>

@@ -189,6 +189,7 @@ def vm_line(vm: Mapping[str, Any]) -> str:
         parts.append(f"pause {table.pause(ms)}" if vm["verdict"] == "moved" else f"off for {ms / 1000:.0f} s")
     if vm["verdict"] in _ARRIVED and vm.get("planned", vm["target"]) not in ("", vm["target"]):
         parts.append(f"the plan had {vm['planned']}")
+    parts += vm.get("steps") or []
     if vm["reason"]:
         parts.append(f"{vm['reason']}: {vm['message']}")
     return ", ".join(parts)

@@ -89,10 +89,10 @@ class End:
     acted: float = math.inf
 
 
-def migrate(guest: Guest, watched: Deadlines | None = None) -> End:
+def migrate(guest: Guest, watched: Deadlines | None = None, pause: float = PAUSE) -> End:
     """QEMU's pre-copy: what remains is sent; what is written meanwhile counts when little remains."""
     now, remains, dirty, passes, looked = 0.0, guest.size, 0.0, 1, 0.0
-    small = PAUSE * guest.link
+    small = pause * guest.link
     end = End(False, guest.most)
     while now < guest.most:
         now += STEP
@@ -100,7 +100,10 @@ def migrate(guest: Guest, watched: Deadlines | None = None) -> End:
         part = max(guest.set(now), 1.0)
         dirty += max(0.0, guest.writes(now) * (1 - dirty / part)) * STEP
         if remains <= small:
-            remains, dirty, passes = max(0.0, remains) + dirty, 0.0, passes + 1
+            left = max(0.0, remains)
+            # What was not sent yet is, as of the second pass, of the same set, and may have been written again.
+            known = min(1.0, left / part) if passes > 1 else 0.0
+            remains, dirty, passes = left + dirty * (1 - known), 0.0, passes + 1
             if remains <= small:
                 end.converged, end.seconds = True, now
                 return end
@@ -109,6 +112,8 @@ def migrate(guest: Guest, watched: Deadlines | None = None) -> End:
             verdict = watched.step(
                 now, True, Look(passes, int(remains * MIB), int(now * guest.link * MIB)), Mode.PRE_COPY
             )
+            if verdict.action is DeadlineAction.DOWNTIME:
+                small = verdict.forecast.allowed * guest.link
             if verdict.forecast.converges is False:
                 end.said = min(end.said, now)
             if verdict.action is DeadlineAction.POST_COPY:

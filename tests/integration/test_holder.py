@@ -268,16 +268,30 @@ result = [said[-1], end]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("measure", ["abort", "post_copy"])
+@pytest.mark.parametrize("measure", ["abort", "post_copy", "downtime", "auto_converge"])
 def test_a_guest_that_does_not_converge_is_told(lab: Lab, guest: Callable[..., dict[str, Any]], measure: str) -> None:
     """It writes all of 64 MiB in less time than the link carries them."""
     order = guest("busy", memory_mib=192, fill_mib=32, dirty_mib_s=60, dirty_region_mib=64)
-    order["settings"] = {"completion_timeout_per_gib": 60, "progress_timeout": 30, "on_timeout": measure}
-    order["settings"]["post_copy"] = measure == "post_copy"
+    order["settings"] = {
+        "completion_timeout_per_gib": 60,
+        "progress_timeout": 30,
+        **{
+            "abort": {"on_timeout": "abort"},
+            "post_copy": {"on_timeout": "post_copy", "post_copy": True},
+            "downtime": {"max_downtime_ms": 9000},
+            "auto_converge": {"auto_converge": True, "completion_timeout_per_gib": 300, "progress_timeout": 300},
+        }[measure],
+    }
     for host in lab.hosts:
         lab.shape(host, 120)
     said, told = on(lab, "host-a", NEVER, order=order)
+    steps = [step.rpartition(" after ")[0] or step for step in told["steps"]]
+    if measure in ("downtime", "auto_converge"):
+        assert (told["ok"], told["mode"], told["at"], said) == (True, "PreCopy", "host-b", ""), told
+        assert steps == ["a pause of 9.0 s allowed"] if measure == "downtime" else "auto-converge up to" in steps[0]
+        return
     assert "the link carries 1" in said and "0.3 s are allowed" in said
+    assert steps == ["aborted" if measure == "abort" else "post-copy"]
     if measure == "abort":
         assert (told["reason"], told["at"]) == ("NotConverging", "host-a"), told
         assert said.partition(":")[0].partition(" MiB")[0] in told["message"]

@@ -310,6 +310,7 @@ def close_with_outcome(step: Step, entry: VMRecord, arrived_at: str = "") -> Non
         last.mode = outcome.mode.value
         last.processed, last.seconds = outcome.processed, outcome.seconds
         last.downtime_ms = outcome.downtime_ms
+        last.steps, last.writes = list(outcome.steps), outcome.writes
         last.work = outcome.work or last.work
         if last.ok and not last.gave_up:
             last.reason = last.message = ""

@@ -49,11 +49,15 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Look:
-    """At a job. iteration: which pass over the memory, 0: disks are copied. Bytes: that remain, and that were sent."""
+    """At a job. iteration: which pass over the memory, 0: disks are copied. Bytes: that remain, and that were sent.
+
+    throttle: by how many % auto-converge slows the guest down.
+    """
 
     iteration: int
     remaining: int
     processed: int
+    throttle: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,10 @@ class Convergence:
         self._writes = writes
         self._iteration = -1
         self._turns: deque[_Turn] = deque()
+
+    def allow(self, seconds: float) -> None:
+        """From now on the guest may be paused for so long."""
+        self._allowed = seconds
 
     def look(self, had: float, seen: Look, left: float) -> Forecast:
         """`had`: seconds with the link. `left`: those that it may still take."""

@@ -12,28 +12,34 @@ Progress is not "less remains than ever": at the end of each pass over the memor
 nothing remains, and then what was dirtied meanwhile. A pass is progress if it began with
 less than all before it.
 
-One that does not converge is said as soon as it is known. Post-copy and a pause, where they are allowed, come when it
-was so for half of `progress_timeout`: many a guest writes for a minute and no more. An abort helps nobody, and has its
-time; what is said then is the cause, with its numbers.
+One that does not converge is said as soon as it is known, and what helps comes in order, one step at a time. The
+others wait for the link (see the scheduler): only seconds with it count. Then the longer pause that the policy allows,
+once the numbers say that it suffices, or when half of the time is over. Auto-converge is on from the beginning, since
+QEMU takes it at no other time, and slows down only who needs it: while it still can, nothing else is done. Post-copy
+and a pause of the guest, where they are allowed, come when it was so for half of `progress_timeout`: many a guest
+writes for a minute and no more. An abort helps nobody, and has its time; what is said then is the cause, with its
+numbers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ..model.observation import Mode
 from ..model.policy import MigrationSettings
 from ..reasons.reason import Reason
-from .converge import Convergence, Forecast, Look
+from .converge import HYPERVISOR_PAUSE, Convergence, Forecast, Look
 
 GIB = 1 << 30
+MOST_THROTTLE = 99  # %, QEMU's max-cpu-throttle: auto-converge slows a guest down no more
 
 
 class DeadlineAction(str, Enum):
     """What to do about a migration that is late."""
 
     NONE = "none"
+    DOWNTIME = "downtime"  # the longer pause at the end that the policy allows
     ABORT = "abort"
     POST_COPY = "post_copy"
     PAUSE = "pause"
@@ -48,6 +54,7 @@ class DeadlineVerdict:
 
 
 NOTHING = DeadlineVerdict()
+_WORDS = {DeadlineAction.ABORT: "aborted", DeadlineAction.POST_COPY: "post-copy", DeadlineAction.PAUSE: "paused"}
 _ON_TIMEOUT = {"abort": DeadlineAction.ABORT, "post_copy": DeadlineAction.POST_COPY, "pause": DeadlineAction.PAUSE}
 
 
@@ -86,9 +93,19 @@ class Deadlines:
         self._had = 0.0  # seconds with the link
         self._since_progress = 0.0
         self._passes = MemoryPasses()
-        self._converges = Convergence(settings.max_downtime_ms / 1000, writes)
+        self._pause = settings.max_downtime_ms / 1000
+        self._longer = self._pause > HYPERVISOR_PAUSE  # it may still be allowed
+        self._converges = Convergence(0.0 if self._longer else self._pause, writes)
         self._never_since: float | None = None  # seconds with the link
         self._paused = False
+        self._throttle = 0
+        self._steps: list[str] = []
+
+    @property
+    def steps(self) -> list[str]:
+        """What was done so that it comes to its end, in order, in words."""
+        slowed = [f"auto-converge up to {self._throttle} %"] if self._throttle else []
+        return slowed + self._steps
 
     def step(self, now: float, has_link: bool, seen: Look, mode: Mode) -> DeadlineVerdict:
         """To be asked every now and then, with the latest numbers.
@@ -108,10 +125,30 @@ class Deadlines:
             self._since_progress = 0.0
         stuck = self._since_progress >= self.progress
         forecast = self._converges.look(self._had, seen, self.completion - self._had)
-        due = self._is_never(forecast, seen.iteration) and not self._paused
+        if self._longer_pause_helps(forecast):
+            self._longer = False
+            self._converges.allow(self._pause)
+            self._note(f"a pause of {self._pause:.1f} s allowed")
+            helped = replace(forecast, converges=None, allowed=self._pause)
+            return DeadlineVerdict(DeadlineAction.DOWNTIME, forecast=helped)
+        self._throttle = max(self._throttle, seen.throttle)
+        slows_down = self._settings.auto_converge and seen.throttle < MOST_THROTTLE
+        said = replace(forecast, converges=None) if slows_down and forecast.converges is False else forecast
+        due = self._is_never(said, seen.iteration) and not self._paused
         if not stuck and not due and (self._paused or self._had < self.completion):
-            return DeadlineVerdict(forecast=forecast)
+            return DeadlineVerdict(forecast=said)
         return self._act(stuck, forecast)
+
+    def _longer_pause_helps(self, forecast: Forecast) -> bool:
+        if not self._longer:
+            return False
+        half = self._had >= self.completion / 2 or self._since_progress >= self.progress / 2
+        return half or (forecast.converges is False and forecast.pause <= self._pause)
+
+    def _note(self, step: str) -> None:
+        """Once, with the second: an abort that was refused is named again."""
+        if not any(step in noted for noted in self._steps):
+            self._steps.append(f"{step} after {self._had:.0f} s")
 
     def _is_never(self, forecast: Forecast, iteration: int) -> bool:
         """Is it time for what helps one that does not converge? What was measured before is not enough for that."""
@@ -133,7 +170,9 @@ class Deadlines:
         action = _ON_TIMEOUT[self._settings.on_timeout]
         if action is DeadlineAction.PAUSE:
             if self._paused:
+                self._note(_WORDS[DeadlineAction.ABORT])
                 return DeadlineVerdict(DeadlineAction.ABORT, reason, text + ", with the VM paused", forecast)
             self._paused = True
             self._since_progress = 0.0
+        self._note(_WORDS[action])
         return DeadlineVerdict(action, reason, text, forecast)

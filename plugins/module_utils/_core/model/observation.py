@@ -12,7 +12,7 @@ Times are seconds of the observed host's boot-time clock; wall time is only for 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -313,7 +313,8 @@ class Outcome:
     """What the holder wrote at the end of one attempt.
 
     `at`: the node where the VM was read to run; empty: not known. `paused`: it stayed at its
-    source, paused for the migration, and could not be resumed.
+    source, paused for the migration, and could not be resumed. `steps`: what was done so that it comes to its end.
+    `writes`: bytes in a second, of one that did not converge.
     """
 
     vm: str
@@ -328,6 +329,8 @@ class Outcome:
     work: str = ""  # id of the platform's work object
     paused: bool = False
     at: str = ""
+    steps: Sequence[str] = ()
+    writes: float = 0.0
 
 
 @dataclass

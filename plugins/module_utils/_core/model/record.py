@@ -99,6 +99,8 @@ class Attempt:
     downtime_ms: int | None = None
     work: str = ""  # id of the platform's work object
     gave_up: bool = False  # withdrawn by us: it waited in vain
+    steps: list[str] = field(default_factory=list)  # what was done so that it comes to its end
+    writes: float = 0.0  # bytes in a second, of one that did not converge
 
     @property
     def finding(self) -> Finding | None:
@@ -159,6 +161,11 @@ class VMRecord:
     @property
     def last(self) -> Attempt | None:
         return self.attempts[-1] if self.attempts else None
+
+    @property
+    def writes(self) -> float:
+        """Bytes in a second, as the last attempt that did not converge learnt it; 0: none was."""
+        return next((attempt.writes for attempt in reversed(self.attempts) if attempt.writes), 0.0)
 
     def end(self, ending: Ending, at: str = "", finding: Finding | None = None, *, keep_waiting: bool = False) -> None:
         """`keep_waiting`: the next step must not begin to wait anew."""

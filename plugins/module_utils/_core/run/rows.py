@@ -44,6 +44,8 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
         "outage_ms": _outage(entry),
         "hooks": _hooks(entry),
     }
+    if last and last.steps:
+        row["steps"] = list(last.steps)
     if vm is not None and vm.job is not None:
         row["progress"] = _progress(vm.job)
         row["mode"] = vm.job.mode.value if vm.job.outgoing else row["mode"]

@@ -73,9 +73,9 @@ class Job:
         self._user_abort = False
         self._prepared = False
         self.probe = Probe(links.local(), order.uuid, lambda: changed(self), pace, order.settings.max_downtime_ms)
-        self.deadlines = Deadlines(order.settings, order.memory_mib * MIB)
+        self._writes = order.writes  # bytes in a second, the most that was measured
+        self.deadlines = self._deadlines()
         self.forecast = Forecast()
-        self._writes = 0.0  # bytes in a second, the most that was measured
         self.thread = threading.Thread(target=self._run, name=f"move-{order.uuid}", daemon=True)
 
     # What the board sees and says
@@ -118,12 +118,14 @@ class Job:
         if not probe.seen or probe.gone or probe.abort_status is not AbortStatus.NONE:
             return
         sample = probe.sample
-        seen = Look(sample.iteration, sample.remaining, sample.processed)
+        seen = Look(sample.iteration, sample.remaining, sample.processed, sample.throttle)
         verdict = self.deadlines.step(now, self.open, seen, probe.mode)
         self.forecast = verdict.forecast
-        if verdict.action is not DeadlineAction.NONE:
+        if verdict.action is DeadlineAction.NONE:
+            return
+        if verdict.action is not DeadlineAction.DOWNTIME:
             self._verdict = verdict
-            probe.apply_deadline(verdict.action)
+        probe.apply_deadline(verdict.action)
 
     def abort(self) -> tuple[str, str]:
         """(withdrawn | aborting | refused, a sentence). The end comes as outcome."""
@@ -210,13 +212,16 @@ class Job:
 
     def _call(self, dom: Any) -> None:
         disks = self._prepare(dom)
-        self.deadlines = Deadlines(self.order.settings, self.order.memory_mib * MIB + self.disk_bytes, self._writes)
+        self.deadlines = self._deadlines()
         self._ask_for_claim()
         first = self.bandwidth_mib
         self.probe.start(first)
         devices = [disk.device for disk in disks]
         with copy_signs(self._links, self.order):
             dom.migrateToURI3(self.order.target_uri, params_of(self.order, first, devices), flags_of(self.order))
+
+    def _deadlines(self) -> Deadlines:
+        return Deadlines(self.order.settings, self.order.memory_mib * MIB + self.disk_bytes, self._writes)
 
     def _ask_for_claim(self) -> None:
         """Whoever takes us for dead removes the claim, then reads our mark (see the core's owners).
@@ -290,9 +295,16 @@ class Job:
                 "processed": int(stats.get("data_processed", 0)) or sample.processed,
                 "seconds": time.monotonic() - self.began,
                 "downtime_ms": None if downtime is None else int(downtime),
+                "steps": self.deadlines.steps,
+                "writes": self._most_written(),
                 "paused": bool(stays),
             }
         )
+
+    def _most_written(self) -> float:
+        """Bytes in a second, of one that did not converge: what the next attempt begins with; 0: not known."""
+        never = self._verdict is not None and self._verdict.reason is Reason.NotConverging
+        return max(self._verdict.forecast.writes, self._writes) if never and self._verdict else 0.0
 
     @property
     def _suspended(self) -> bool:

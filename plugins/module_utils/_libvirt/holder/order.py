@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -26,6 +26,7 @@ class MoveOrder:
     target_uri: as the source's libvirtd dials it. migrate_uri: for the memory; empty: libvirt's.
     disks: target devices (vda ...) to copy; None with BlockMigration: those with local storage.
     claim: the volume in the target's store without which it must not begin; empty: none is asked.
+    writes: bytes in a second, what an attempt before this one learnt; 0: nothing.
     foreign: somebody else asked for it (a watch order without settings). It is looked at until
     its end: no bandwidth is set, and no deadline is enforced.
     """
@@ -48,6 +49,7 @@ class MoveOrder:
     priority: int = 0
     run_id: str = ""
     claim: str = ""
+    writes: float = 0.0
 
 
 def parse_order(raw: Mapping[str, Any]) -> MoveOrder:
@@ -73,6 +75,7 @@ def parse_order(raw: Mapping[str, Any]) -> MoveOrder:
             priority=int(raw.get("priority") or 0),
             run_id=str(raw.get("run_id") or ""),
             claim=str(raw.get("claim") or ""),
+            writes=float(raw.get("writes") or 0.0),
         )
     except KeyError as exc:
         raise OrderError(f"the order has no {exc.args[0]}") from exc
@@ -109,7 +112,8 @@ def _settings(raw: Mapping[str, Any]) -> MigrationSettings:
 class AttemptEnd:
     """How one attempt ended: what the volume outcome.<uuid>.<attempt> says.
 
-    at: the node where the VM runs; empty when that could not be read. Sizes in bytes.
+    at: the node where the VM runs; empty when that could not be read. Sizes in bytes. steps: what was done so that it
+    comes to its end. writes: bytes in a second, of one that did not converge.
     """
 
     uuid: str
@@ -127,6 +131,8 @@ class AttemptEnd:
     downtime_ms: int | None = None
     run_id: str = ""
     paused: bool = False  # it stayed, paused for its migration, and could not be resumed
+    steps: Sequence[str] = ()
+    writes: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         reported = {"reason": "", "plane": "", "message": ""}
@@ -151,6 +157,8 @@ class AttemptEnd:
             "downtime_ms": self.downtime_ms,
             "run_id": self.run_id,
             "paused": self.paused,
+            "steps": list(self.steps),
+            "writes": round(self.writes),
         }
 
 

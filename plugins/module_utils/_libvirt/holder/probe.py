@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..._core.link.converge import HYPERVISOR_PAUSE
 from ..._core.link.deadline import DeadlineAction
 from ..._core.model.observation import AbortStatus, Mode, State
 from ..domain.state import PAUSED, to_state
@@ -62,6 +63,7 @@ class Sample:
     iteration: int = 0
     elapsed: float = 0.0
     memory: bool = False  # memory flows (not: disks are copied first)
+    throttle: int = 0  # %, by auto-converge
 
 
 def to_sample(stats: Mapping[str, Any], stamp: float) -> Sample:
@@ -77,6 +79,7 @@ def to_sample(stats: Mapping[str, Any], stamp: float) -> Sample:
         iteration=int(stats.get("memory_iteration", 0)),
         elapsed=int(stats.get("time_elapsed", 0)) / 1000.0,
         memory=int(stats.get("memory_total", 0)) > 0,
+        throttle=int(stats.get("auto_converge_throttle", 0)),
     )
 
 
@@ -84,7 +87,7 @@ class Probe:
     """One domain's migration job, seen from the source. `local`: for its thread alone.
 
     `pace`: how often to look. `max_downtime_ms`: the pause that the guest is allowed; 0 leaves
-    it to the hypervisor.
+    it to the hypervisor. A shorter one than the hypervisor's holds from the start, a longer one when it is due.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Probe:
     ) -> None:
         self._pace = pace or Pace()
         self._max_downtime_ms = max_downtime_ms
+        self._downtime_due = max_downtime_ms <= HYPERVISOR_PAUSE * 1000
         self._local = local
         self._uuid = uuid
         self._changed = changed
@@ -136,7 +140,11 @@ class Probe:
         self._wake.set()
 
     def apply_deadline(self, what: DeadlineAction) -> None:
-        """Abort, post-copy or pause, as soon as the job can be reached."""
+        """A longer downtime, abort, post-copy or pause, as soon as the job can be reached."""
+        if what is DeadlineAction.DOWNTIME:
+            self._downtime_due = True
+            self._wake.set()
+            return
         if what is DeadlineAction.ABORT:
             self.abort_status = AbortStatus.ABORTING
         self._measures.append(what)
@@ -217,6 +225,8 @@ class Probe:
 
     def _allow_downtime(self) -> None:
         """Once. libvirt takes it while the job runs; a refusal is no ground to end the job."""
+        if not self._downtime_due:
+            return
         milliseconds, self._max_downtime_ms = self._max_downtime_ms, 0
         if milliseconds:
             try:

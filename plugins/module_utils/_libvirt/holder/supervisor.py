@@ -238,6 +238,6 @@ def line_of(job: Job) -> dict[str, Any]:
         "abort_requested": probe.abort_status is not AbortStatus.NONE,
         "abort_status": probe.abort_status.value,
         "message": probe.message,
-        "never": str(job.forecast) if job.forecast.converges is False else "",
+        "never": "; ".join([str(job.forecast), *job.deadlines.steps]) if job.forecast.converges is False else "",
         "run_id": order.run_id,
     }

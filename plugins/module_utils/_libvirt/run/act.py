@@ -160,6 +160,7 @@ class Actor:
                 "settings": asdict(action.settings or MigrationSettings()),
                 "priority": action.priority,
                 "disks": list(self._copied(action.vm)),
+                "writes": record.vms[action.vm].writes,
             }
         )
 

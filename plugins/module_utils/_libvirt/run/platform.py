@@ -386,5 +386,7 @@ def _outcome(name: OutcomeName, raw: Mapping[str, Any]) -> Outcome:
         seconds=float(raw.get("seconds", 0.0)),
         downtime_ms=raw.get("downtime_ms"),
         paused=bool(raw.get("paused")),
+        steps=tuple(raw.get("steps") or ()),
+        writes=float(raw.get("writes") or 0.0),
         at=str(raw.get("at") or ""),
     )

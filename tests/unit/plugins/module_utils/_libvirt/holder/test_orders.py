@@ -70,8 +70,23 @@ def test_that_it_does_not_converge_is_told_while_it_runs_and_in_its_end() -> Non
         made.check_deadlines(float(second))
         if second == 15:
             assert "writes 100 MiB/s, the link carries 100 MiB/s" in supervisor.line_of(made)["never"]
-    reason, text = made._why(FinalPlace(False, "a"), Reason.MigrationFailed, "operation aborted")
-    assert reason is Reason.NotConverging and "it would pause for 2.0 s" in text
+    found = made._end(FinalPlace(False, "", message="operation aborted"), Reason.MigrationFailed, "").to_dict()
+    assert found["reason"] == "NotConverging" and "it would pause for 2.0 s" in found["message"]
+    assert (found["steps"], found["writes"]) == (["aborted after 20 s"], 100 * MIB)
+
+
+def test_the_next_attempt_begins_with_what_the_last_one_learnt() -> None:
+    """It is in its first pass, which tells nothing else: 100 MiB/s of 1 GiB."""
+    for learnt in (0.0, 150.0 * MIB):
+        made = job(order="migrate", writes=learnt, memory_mib=512, settings=asdict(MigrationSettings()))
+        made._admitted.set()
+        made._wait_for_turn()
+        made.deadlines = made._deadlines()
+        made.open = True
+        for second in range(8):
+            made.probe.sample = Sample(processed=second * 100 * MIB, remaining=(1024 - 100 * second) * MIB, iteration=1)
+            made.check_deadlines(float(second))
+        assert (made.forecast.converges is False) == bool(learnt)
 
 
 @pytest.mark.parametrize("admitted", [True, False])

@@ -62,9 +62,11 @@ def dom(monkeypatch: pytest.MonkeyPatch) -> FakeDomain:
     return FakeDomain()
 
 
-def probe_of(dom: FakeDomain, milliseconds: int) -> Probe:
+def probe_of(dom: FakeDomain, milliseconds: int, due: bool = True) -> Probe:
     local: Any = None
     probe = Probe(local, "u", lambda: None, max_downtime_ms=milliseconds)
+    if due:
+        probe.apply_deadline(DeadlineAction.DOWNTIME)
     probe._dom = dom
     return probe
 
@@ -77,6 +79,15 @@ def test_the_pause_is_asked_for_once_and_only_while_memory_flows(dom: FakeDomain
     probe._act()
     probe._act()
     assert dom.asked == [800]
+
+
+def test_a_longer_pause_is_asked_for_when_it_is_due_and_a_shorter_one_at_once(dom: FakeDomain) -> None:
+    """Than the hypervisor's 300 ms."""
+    for milliseconds in (800, 100):
+        probe = probe_of(dom, milliseconds, due=False)
+        probe.sample = Sample(processed=1)
+        probe._act()
+    assert dom.asked == [100]
 
 
 def test_nothing_is_asked_by_default_nor_in_post_copy(dom: FakeDomain) -> None:
