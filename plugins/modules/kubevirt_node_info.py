@@ -222,14 +222,6 @@ vms:
     attempts:
       description: Migrations that were tried.
       type: int
-    steps:
-      description: Not there. KubeVirt decides this itself.
-      returned: when something was done
-      type: list
-      elements: str
-      sample:
-        - a pause of 2.0 s allowed after 9 s
-        - post-copy after 84 s
     start:
       description: When its last migration was requested, UTC. Empty if someone else requested it.
       type: str

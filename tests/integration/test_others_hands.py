@@ -63,6 +63,7 @@ def test_what_the_owner_moved_after_a_failed_drain_stays_defined(lab: Lab, autos
     lab.remove_guest(name)
 
 
+@pytest.mark.full
 def test_what_its_owner_ends_after_the_drain_blocks_no_restore(lab: Lab) -> None:
     """One is destroyed and undefined on its new host, and a transient one just ends there."""
     source, target = lab.host("host-a"), lab.host("host-b")

@@ -79,6 +79,7 @@ def test_a_drain_asks_all_the_same_and_waits_until_pending_timeout(sim, operator
     assert found["phase"] == "Blocked" and evictions(sim) == ["vm"], found
 
 
+@pytest.mark.full
 def test_a_quota_is_named_in_check_mode(sim, plays) -> None:
     sim.add_vm("vm", "n1")
     sim.add_vm("other", "n2")

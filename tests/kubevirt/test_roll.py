@@ -161,6 +161,7 @@ def test_a_playbook_whose_roll_is_taken_over_ends(sim, plays) -> None:
     assert is_at(sim, "n1", "done")
 
 
+@pytest.mark.full
 def test_what_was_moved_before_the_roll_is_not_told_again(sim, plays) -> None:
     """It was printed with the time of now, as if the roll had moved it."""
     sim.add_vm("vm", "n1")
@@ -170,6 +171,7 @@ def test_what_was_moved_before_the_roll_is_not_told_again(sim, plays) -> None:
     assert done.returncode == 0 and "default/vm -> " not in done.stdout, done.stdout
 
 
+@pytest.mark.full
 def test_nodes_that_the_inventory_does_not_have_take_vms_and_give_them_back(sim, plays) -> None:
     sim.add_vm("vm", "n1")
     plays.knows_only("n1")

@@ -241,7 +241,8 @@ def vm_row(module: str) -> str:
     fields = {}
     for name, field in table.items():
         words = field["description"]
-        if field.pop("only", "") in module:
+        only = field.pop("only", "")
+        if not only or only in module.split("_"):
             text = words if isinstance(words, str) else words[module.partition("_")[0]]
             fields[name] = {**field, "description": text}
     return textwrap.indent(yaml.dump(fields, Dumper=_Indented, sort_keys=False, width=100), " " * 4)

@@ -47,6 +47,7 @@ def test_a_roll_whose_hosts_all_failed_says_how_it_ended(roll: Roll) -> None:
     assert told.read_text().split() == ["begin", "failed", "end"]
 
 
+@pytest.mark.full
 def test_a_roll_of_several_hosts_that_all_failed_says_how_it_ended(roll: Roll) -> None:
     told = roll.folder / "told"
     event = f"echo '{{{{ maintenance_event.event }}}}' >> {told}"

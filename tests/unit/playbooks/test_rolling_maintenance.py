@@ -28,6 +28,7 @@ def test_host_after_host(roll: Roll) -> None:
     assert told == [{"host-a": {"host-b": ["vm-host-a"]}}, {"host-b": {"host-a": ["vm-host-a", "vm-host-b"]}}]
 
 
+@pytest.mark.full
 def test_vms_go_back_when_all_hosts_are_done(roll: Roll) -> None:
     """Each by the host where it is. One that cannot is said, and the same command moves it alone."""
     back = ["-e", "maintenance_hosts=all", "-e", "maintenance_move_back=true"]
@@ -388,6 +389,7 @@ def test_one_that_cannot_be_asked_whether_it_needs_a_reboot_is_recorded_as_lost(
     assert "Out: host-a. Not begun: none." in text
 
 
+@pytest.mark.full
 def test_a_roll_pauses_well_and_the_same_command_goes_on(roll: Roll) -> None:
     words = ("-e", "maintenance_hosts=all", "-e", "maintenance_pause_after=host-a", "-e", "maintenance_soak=1s")
     code, text = roll.run("", *words)

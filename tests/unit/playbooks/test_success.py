@@ -54,7 +54,8 @@ def test_a_hook_that_leaves_the_second_drain_is_no_certificate(roll: Roll, meta:
     assert "The roll stopped at host-a" in text or "host-a has failed" in text
 
 
-@pytest.mark.parametrize("meta", [pytest.param(m, marks=() if m == "end_host" else full) for m in META[1:]])
+@full
+@pytest.mark.parametrize("meta", META[1:])
 def test_work_that_leaves_the_host_does_not_end_well(roll: Roll, meta: str) -> None:
     roll.write("work.yml", _meta(meta))
     code, text = roll.run("", "-e", "maintenance_tasks=work.yml", "-e", "maintenance_hosts=all")
@@ -73,7 +74,7 @@ def test_a_hook_that_leaves_the_restore_of_a_roll_is_no_end(roll: Roll, meta: st
     assert "The roll stopped at host-a" in text or "host-a has failed" in text
 
 
-@pytest.mark.parametrize("meta", [pytest.param(m, marks=() if m == "end_host" else full) for m in META])
+@pytest.mark.parametrize("meta", [pytest.param(m, marks=full) for m in META])
 def test_a_hook_that_leaves_a_drain_is_named(roll: Roll, meta: str) -> None:
     roll.write("hook.yml", _meta(meta))
     code, text = roll.run(playbook="drain", hooks="drained")
