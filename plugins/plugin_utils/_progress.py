@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.columns import count
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import tally
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import words as counted
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import advised
@@ -211,7 +212,7 @@ def heartbeat(result: Mapping[str, Any], long: bool = False) -> str:
     of_them = ", ".join(f"{counts[verdict]} {verdict}" for verdict in ("blocked", "lost") if counts.get(verdict))
     text = str(result["phase"])
     if left:
-        text += f"  {left} of {counts['total']} VMs to go{of_them and f' ({of_them})'}"
+        text += f"  {left} of {count(counts['total'], 'VM')} to go{of_them and f' ({of_them})'}"
     elif counts.get("skipped"):
         one = counts["skipped"] == 1
         text += "  1 VM stays by policy" if one else f"  {counts['skipped']} VMs stay by policy"
@@ -226,7 +227,7 @@ def heartbeat(result: Mapping[str, Any], long: bool = False) -> str:
     pods = [pod for pod in result.get("pods", []) if pod["verdict"] == "pending"]
     if pods:
         first = ", ".join(f"{pod['name']} {pod['reason']}".strip() for pod in pods[:3])
-        text += f"  {len(pods)} pods left: {first}"
+        text += f"  {count(len(pods), 'pod')} left: {first}"
     woken = sum(vm.get("nudges", 0) for vm in result.get("vms", []) if vm["reason"] == "EvacuationNotStarted")
     if woken:
         text += f"  KubeVirt was reminded of that {'once' if woken == 1 else f'{woken} times'}"

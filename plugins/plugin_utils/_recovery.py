@@ -36,7 +36,7 @@ def _protected(result: Mapping[str, Any], check: bool) -> Iterator[str]:
     ready = sum(vm["protected"] for vm in vms)
     kept = ", ".join(result["kept_on"]) or ("nobody yet" if check else "nobody")
     guard = "it has the guard" if result["guard"] else "it has no guard (maintenance_guard)"
-    yield f"{host}  {ready} of {len(vms)} VMs could be started elsewhere; kept on {kept}; {guard}"
+    yield f"{host}  of its VMs {ready} of {len(vms)} could be started elsewhere; kept on {kept}; {guard}"
     for vm in vms:
         if not vm["protected"]:
             yield f"{host}  {vm['name']} would stay: {vm['reason']}: {vm['message']}"

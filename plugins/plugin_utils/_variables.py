@@ -20,6 +20,9 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options as kubevirt
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import METRICS_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._kinds import CONTAINERS, KINDS, number, whole
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_hooks, check_rules
 
@@ -138,6 +141,16 @@ EMPTY = ("_plan_file", "_reason", "_requester", "_run_id", "_slots_on")
 # Of hosts, which must be in the inventory.
 HOSTS = ("_fleet", "_roll", "_slots_on")
 LIMITS = ("cluster", "outbound", "inbound")
+# Options that have keys.
+NESTED: dict[str, Collection[str]] = {
+    "migration": options.MIGRATION_SPEC,
+    "limits": LIMITS,
+    "pods": kubevirt.POLICY_SPEC["pods"]["options"],
+    "metrics": METRICS_SPEC["options"],
+    "fence": ("agent", "options", "timeout"),
+    "rules": options.RULE_SPEC,
+}
+_EVERYWHERE = frozenset(("name", "options", "timeout"))  # by themselves they say nothing
 
 
 @functools.cache
@@ -170,7 +183,7 @@ def faults(
     specs = known()
     names = [name for name in given if OURS.match(name) and name not in INTERNAL]
     own = _own(names, value)
-    found, wrong = [], []
+    found, wrong = _cut(loader), []
     # A role's own variable has its value from a shared one, and that is the one to be named.
     for name in sorted(names, key=lambda name: (name not in SHARED, name)):
         if name not in specs:
@@ -187,6 +200,17 @@ def faults(
             wrong.append(here)
             found.append(text)
     return found
+
+
+def _cut(loader: DataLoader | None) -> list[str]:
+    """What Ansible took from the value of an extra var: it ends one at a blank."""
+    rest = "" if loader is None else load_extra_vars(loader).get("_raw_params", "")
+    how = """-e 'maintenance_reason="new DIMMs"'"""
+    return (
+        [f"-e has '{rest}', which belongs to no variable: a value ends at a blank. Quote it twice: {how}."]
+        if rest
+        else []
+    )
 
 
 def unknown(given: Iterable[str]) -> list[str]:
@@ -209,7 +233,23 @@ def _unknown(name: str, specs: Iterable[str]) -> str:
     tails = {spec.partition("_")[2]: spec for spec in specs if spec.partition("_")[0] == name.partition("_")[0]}
     near = difflib.get_close_matches(name.partition("_")[2], tails, 1)
     hint = f"did you mean {tails[near[0]]}? If" if near else "if"
+    nested = _nested(name, specs)
+    hint = f"it is a key of {nested}. If" if nested else hint
     return f"{name} is no variable of this collection; {hint} it is your own, add it to {OWN}."
+
+
+def _nested(name: str, specs: Iterable[str]) -> str:
+    """The variable of which it is a key, with how that is written; empty: none."""
+    role, _line, tail = name.partition("_")
+    for option, keys in NESTED.items():
+        key = tail.removeprefix(f"{option}_")
+        if key in keys and (tail != key or key not in _EVERYWHERE):
+            wanted = next(
+                full for full in (f"{prefix}_{option}" for prefix in (role, "drain", "maintenance")) if full in specs
+            )
+            one = f'{{"{key}": ...}}'
+            return f"{wanted}, -e '{{\"{wanted}\": {f'[{one}]' if option == 'rules' else one}}}'"
+    return ""
 
 
 def _fault(
@@ -244,7 +284,7 @@ def _fault(
 def _place(name: str, spec: Mapping[str, Any], loader: DataLoader | None, names: Collection[str]) -> str:
     """One that is set without what it needs, or where it comes too late: when the playbook has been read."""
     if spec.get("needs") and spec["needs"] not in names:
-        return f"{name} needs {spec['needs']}, from which it is made: expected are both."
+        return f"{name} needs {spec['needs']}, from which it is made: give both."
     if not spec.get("extra") or loader is None or name in load_extra_vars(loader):
         return ""
     return f"{name} is set in the inventory, which is too late for it: expected an extra var, -e {name}=..."

@@ -41,8 +41,10 @@ def test_a_vm_that_has_left_and_whose_end_is_not_told_yet_is_still_running(sim, 
     sim.add_vm("vm", "n1", migrate_seconds="10")
     found = operator.slice(Intent.DRAINED, 0.2, "r")
     sim.until(lambda: any(m["status"].get("phase") == "Running" for m in sim.world.store.all(VMIMS)))
+    moves = row(operator.slice(Intent.DRAINED, 0.0, "r"), "vm")
     sim.world.pace = 100.0
     sim.until(lambda: sim.world.store.get(VMIS, "default", "vm")["status"]["nodeName"] != "n1")
+    assert moves["target"] == sim.node_of("vm"), moves  # it named none before it had arrived
     found = operator.slice(Intent.DRAINED, 0.5, "r")
     assert (row(found, "vm")["verdict"], row(found, "vm")["phase"]) == ("pending", "Running")
     sim.world.pace = 1.0

@@ -192,8 +192,8 @@ def test_the_back_off_says_how_often_and_how_long(sim, operator) -> None:
     ]
     (why,) = found["findings"]
     assert (why["where"], why["code"]) == ("migration", "MigrationBackoff")
-    assert why["sentence"].startswith("1 attempt failed, the last with MigrationFailed: ")
-    assert "KubeVirt tries again 20 s after " in why["sentence"]
+    assert why["sentence"].startswith("1 attempt failed, the last with MigrationFailed. ")
+    assert "KubeVirt's back-off is 20 s from " in why["sentence"]
     assert "link is down" in why["sentence"]
 
 

@@ -42,7 +42,7 @@ def test_vms_go_back_to_where_they_were(sim, plays, tmp_path) -> None:
     assert record(sim)["state"] == "ended"
     back = re.findall(r"^[\d:]{8} n\d 1/1  default/(\S+) -> (n\d) moved [^|]*\| roll back \d/\d$", done.stdout, re.M)
     assert back and all(before[vm] == node for vm, node in back), done.stdout
-    assert f"back where they were: {len(back)} of {len(back)} VMs" in done.stdout
+    assert f"back where they were: {len(back)} of {len(back)} VM" in done.stdout
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     told = {vm["name"] for host in report["hosts"] for vm in host["vms"] if vm["after"].startswith("back on ")}
     assert told == {f"default/{vm}" for vm, _node in back}

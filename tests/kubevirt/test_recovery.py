@@ -127,7 +127,7 @@ def test_a_node_that_died_is_recovered_once_it_is_proven_to_be_off_and_returns(s
     found = rescue.run()
     assert (found["phase"], found["looks"], found["may_be_fenced"]) == ("Unproven", "ProbablyDead", True), found
     assert untouched(sim, "always", "rerun", "manual", "moving") and found["found_dead"]
-    assert re.search(r"its virt-handler reported at \S+Z, \d+ of its \d+ pods are Ready", found["message"]), found
+    assert re.search(r"its virt-handler reported at \S+Z, of its pods \d+ of \d+ are Ready", found["message"]), found
     foreseen = rescue.run(FENCED, acts=False)
     assert set(rows(foreseen)) == {"always", "rerun", "manual", "moving"} and untouched(sim, "always")
 

@@ -60,7 +60,7 @@ def test_a_target_that_no_node_takes_is_named(sim, operator) -> None:
     vm = row(found, "vm")
     assert (vm["phase"], vm["reason"]) == ("Scheduling", "TargetUnschedulable")
     assert "0/3 nodes are available" in vm["message"]
-    assert vm["message"].endswith(". KubeVirt gives this attempt up 300 s after it made the pod."), vm
+    assert vm["message"].endswith(". KubeVirt ends an attempt whose pod finds no node within 300 s."), vm
     assert operator.restore()["phase"] == "Active" and clean(sim)
 
 
@@ -234,7 +234,7 @@ def test_who_does_not_follow_is_told_by_what_the_vmi_says(phase: str, state: dic
 def test_the_back_off_is_told(sim, operator) -> None:
     sim.add_vm("flaky", "n1", migrate_result="fail", migrate_seconds="1")
     found = operator.drain_until(lambda found: row(found, "flaky")["reason"] == "MigrationBackoff", 0.5)
-    assert "KubeVirt tries again" in row(found, "flaky")["message"]
+    assert "KubeVirt's back-off is " in row(found, "flaky")["message"]
 
 
 def test_the_quota_is_told_by_its_refusal_or_by_its_numbers(sim, operator) -> None:

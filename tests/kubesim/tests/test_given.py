@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kubesim import Kubesim, templates
+from kubesim import Kubesim, ctl, nodes, templates
 from kubesim.given import WANTED, Given
 from kubesim.kinds import NAMESPACES, NODES, PODS, POLICIES, QUOTAS, VMIS, VMS
 from kubesim.reading import add_pod
@@ -82,16 +82,42 @@ def test_only_what_touched_the_cluster_is_counted_as_passed_on_it(given) -> None
     assert done.stdout.index(told) < done.stdout.index(each) < done.stdout.index("100%")
 
 
-def test_an_option_of_a_vm_that_nobody_obeys_is_an_error(given) -> None:
-    """It was taken, and the VM moved as every other."""
-    _sim, kubeconfig = given
-    argv = [sys.executable, "-m", "kubesim.ctl", str(kubeconfig), "vm", "vm", "n1"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
-    done = subprocess.run([*argv, "migrate_second=3"], env=env, text=True, capture_output=True, check=False)
-    assert done.returncode == 2 and "migrate_second (did you mean migrate_seconds?)" in done.stderr, done.stderr
-    good = ("migrate_seconds=3", "not_migratable_reason=X", "strategy=None", "dirty_rate=1")
-    done = subprocess.run([*argv, *good], env=env, text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr
+_WRONG = {
+    "vm vm n1 migrate_second=3": "there is no option migrate_second (did you mean migrate_seconds?)",
+    "vm vm n1 down=true": "there is no option down",  # a node's
+    "vm vm n1 migrate_seconds=soon": "migrate_seconds is 'soon': expected a number",
+    "vm vm n1 migrate_result=broken": "expected ok, fail, fail:2, hang, crash, target-crash, deadline",
+    "vm vm n1 run_strategy=Sometimes": "expected Always, RerunOnFailure, Manual, Once",
+    "vm vm n9 migrate_seconds=3": "there is no node n9; the cluster has n1, n2, n3",
+    "remove n9": "there is no node n9",
+    "state n9": "there is no node n9",
+    "fit n9": "there is no node n9",
+    "nodes n1": "already exists",
+    "vm vm": "vm needs NAME and NODE",
+    "vmm vm n1": "there is no command 'vmm'",
+}
+
+
+def test_what_a_shell_cannot_ask_for_is_one_clear_error(given, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was taken, and the VM ran elsewhere, or moved as every other; or it was a traceback."""
+    sim, kubeconfig = given
+    for line, expected in _WRONG.items():
+        assert ctl.main([str(kubeconfig), *line.split()]) == 2, line
+        told = capsys.readouterr()
+        assert expected in told.err and told.err.count("\n") == 1 and not told.out, (line, told)
+    assert sim.find(VMIS, "vm") is None
+    good = ["migrate_seconds=3", "not_migratable_reason=X", "strategy=None", "dirty_rate=1", "grace=5", "run_strategy="]
+    assert ctl.main([str(kubeconfig), "vm", "vm", "n1", *good]) == 0, capsys.readouterr()
+    assert sim.find(VMIS, "vm")["spec"]["terminationGracePeriodSeconds"] == 5
+
+
+def test_help_lists_what_the_agents_obey(capsys: pytest.CaptureFixture[str]) -> None:
+    sources = "".join(path.read_text("utf-8") for path in (ROOT / "tests" / "kubesim").glob("*.py"))
+    asked = {*re.findall(r"""knob\(\s*"([a-z-]+)", [^)]*(?:vmi|migration|pod)\)""", sources), *nodes.ABLE, "dirty-rate"}
+    assert len(asked) > 14
+    assert ctl.main(["vm", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert not [name for name in asked if f"  {name.replace('-', '_')} " not in told]
 
 
 def test_it_is_left_as_it_was_found(given, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,6 +90,6 @@ def may_keep_slot(slots: Collection[str], limits: Limits) -> Finding | None:
     """May the slot stay that was just made? `slots`: VMs that have one on any of a majority of
     the quorum, mine among them."""
     if len(slots) > limits.cluster:
-        text = f"{limits.cluster} migrations are in flight in the cluster already."
+        text = f"All {limits.cluster} slots of the cluster are taken already."
         return Finding(Reason.WaitingForSlot, text)
     return None

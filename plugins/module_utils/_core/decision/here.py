@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..model.columns import count
 from ..model.observation import VM
 from ..model.record import Ending, Intent, VMRecord
 from ..model.wall import after
@@ -216,22 +217,25 @@ def start_migrations(step: Step) -> None:
 
 def _wait_for_slots(step: Step) -> None:
     """Others have all places of the fleet. A host that died keeps its own, so they are named."""
-    taken = ", ".join(f"{name} {count}" for name, count in sorted(step.obs.slots_of.items()))
-    limit = step.policy.limits.cluster
-    text = f"All {limit} migration slots are in use ({taken}). A dead host keeps its own."
+    taken = ", ".join(f"{name} {held}" for name, held in sorted(step.obs.slots_of.items()))
+    slots = count(step.policy.limits.cluster, "migration slot")
+    text = f"No slot is free of {slots} in all ({taken}). A dead host keeps its own."
     for vm, _choice in step.wanted:
         step.record.vms[vm.uuid].note(Finding(Reason.WaitingForSlot, text))
 
 
 def _wait_for_others_there(step: Step, entry: VMRecord, full: list[str]) -> None:
     """It has room on these nodes, and others migrate there now."""
-    text = f"{', '.join(sorted(full))} cannot receive more than {step.policy.limits.inbound} migrations at once."
+    text = (
+        f"{', '.join(sorted(full))} cannot receive more than {count(step.policy.limits.inbound, 'migration')} at once."
+    )
     entry.note(Finding(Reason.WaitingForSlot, f"{text} Those of others run."))
 
 
 def _wait_for_others_here(step: Step, leaving: int) -> None:
     """None of the migrations that leave this node is ours."""
-    text = f"{leaving} migrations of others leave {step.record.node}, and {step.policy.limits.outbound} may at once."
+    text = f"{count(leaving, 'migration')} of others from {step.record.node} under way, and "
+    text += f"{step.policy.limits.outbound} may be at once."
     for vm, _choice in step.wanted:
         step.record.vms[vm.uuid].note(Finding(Reason.WaitingForSlot, text))
 

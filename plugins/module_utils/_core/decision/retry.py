@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..model.columns import count
 from ..model.observation import VM
 from ..model.policy import pause_after
 from ..model.record import Attempt, Ending, VMRecord
@@ -42,7 +43,7 @@ def migrate(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
     if len(tried) >= step.policy.max_attempts and last is not None:
         targets = ", ".join(dict.fromkeys(a.target for a in tried if a.target))
         which = f", to {targets}" if targets else ""
-        text = f"{len(tried)} attempts{which}; the last failed with {step.said(last.finding)}"
+        text = f"{count(len(tried), 'attempt')}{which}; the last failed with {step.said(last.finding)}"
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.AttemptsUsedUp, text))
         step.unmark(vm)
         return

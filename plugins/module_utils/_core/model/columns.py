@@ -20,3 +20,8 @@ def columns(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[
         ]
         lines.append("  ".join(cells).rstrip())
     return lines
+
+
+def count(number: int, what: str) -> str:
+    """1 host, 2 hosts."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

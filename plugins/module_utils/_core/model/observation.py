@@ -116,13 +116,14 @@ class Job:
     Where the platform has a work object for it: `work` is its id, `phase` the platform's word
     for how far it is, `ours`: made for a request of ours (so it is ours to withdraw), `finding`:
     what it waits for. `saving`: its memory goes to disk, and then it is off. `queued`: that was
-    ordered, waits for its turn, and can still be withdrawn.
+    ordered, waits for its turn, and can still be withdrawn. `target`: a node that the platform chose.
     """
 
     outgoing: bool = True
     saving: bool = False
     queued: bool = False
     work: str = ""
+    target: str = ""
     phase: str = ""
     ours: bool = False
     finding: Finding | None = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..decision.placement import cpus
-from ..model.columns import columns
+from ..model.columns import columns, count
 
 _HEAD = ("VM", "what", "from", "to", "GiB", "start", "takes", "pause", "why")
 _RIGHT = frozenset({4, 5, 6, 7})
@@ -25,7 +25,7 @@ def table(plan: Mapping[str, Any]) -> list[str]:
         second = f", {step['second_moves']} will move again" if step["second_moves"] else ""
         lines.append(
             f"Step {step['number']}: {', '.join(step['hosts'])}   "
-            f"{_count(len(step['moves']), 'VM')}{second}{_fits_if(step)}, "
+            f"{count(len(step['moves']), 'VM')}{second}{_fits_if(step)}, "
             f"takes {_time(step['duration'])}; "
             f"left meanwhile: {_gib(step['spare_mib'])} GiB{_spare_cpu(step)}, "
             f"at most {_gib(step['largest_mib'])} GiB on one host ("
@@ -56,13 +56,12 @@ def summary(plan: Mapping[str, Any]) -> str:
     if plan["refusal"] is not None:
         done = sum(len(step["hosts"]) for step in plan["steps"])
         return (
-            f"{plan['refusal']['sentence']}. Planned before it: {_count(done, 'host')}; "
+            f"{plan['refusal']['sentence']}. Planned before it: {count(done, 'host')}; "
             f"not planned: {', '.join(plan['hosts_left'])}."
         )
     hosts = sum(len(step["hosts"]) for step in plan["steps"])
     return (
-        f"It fits{_if(plan['fits_if'])}: {_count(hosts, 'host')} in "
-        f"{_count(len(plan['steps']), 'step')}, {_work(plan)}."
+        f"It fits{_if(plan['fits_if'])}: {count(hosts, 'host')} in {count(len(plan['steps']), 'step')}, {_work(plan)}."
     )
 
 
@@ -71,10 +70,10 @@ def _work(plan: Mapping[str, Any]) -> str:
     moves, stops = plan["moves"], plan.get("stops", 0)
     parts, what = [], []
     if moves:
-        parts.append(f"{_count(moves, 'move')} of {_count(plan['vms_moved'], 'VM')} ({plan['moves_per_vm']:.2f} each)")
+        parts.append(f"{count(moves, 'move')} of {count(plan['vms_moved'], 'VM')} ({plan['moves_per_vm']:.2f} each)")
         what.append("transfers")
     if stops:
-        parts.append(_count(stops, "stop"))
+        parts.append(count(stops, "stop"))
         what.append("stops")
     if not parts:
         return "no VM moves"
@@ -84,7 +83,7 @@ def _work(plan: Mapping[str, Any]) -> str:
 
 
 def _goes(vms: int) -> str:
-    return f"{_count(vms, 'VM')} go{'es' if vms == 1 else ''}"
+    return f"{count(vms, 'VM')} go{'es' if vms == 1 else ''}"
 
 
 def _spare_cpu(step: Mapping[str, Any]) -> str:
@@ -133,10 +132,6 @@ def _row(move: Mapping[str, Any]) -> tuple[str, ...]:
         "-" if pause is None else (f"{pause / 1000:.2g} s" if pause < 2000 else _time(pause / 1000)),
         move["why"][:WHY_WIDTH],
     )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _gib(mib: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..decision.strategy import Choice, Way
+from ..model.columns import count
 from ..reasons.reason import About, Platform, Reason
 from .facts import Facts, HostSeen
 from .found import LISTED, Found, listed
@@ -156,7 +157,7 @@ def _room(facts: Facts, moving: list[str]) -> Iterator[Found]:
     needs = sum(_mib(facts, uuid) for uuid in moving)
     if facts.room_mib is not None and needs > facts.room_mib:
         where = ", ".join((facts.room_on or facts.targets)[:LISTED])
-        text = f"{len(moving)} VMs need {needs} MiB; {where} have"
+        text = f"To move {count(len(moving), 'VM')} takes {needs} MiB; {where} have"
         yield Found(Reason.FleetTooFull, f"node {facts.node}", f"{text} {max(0, facts.room_mib)} MiB.")
 
 

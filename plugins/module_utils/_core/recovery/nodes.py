@@ -54,7 +54,7 @@ class NodeSeen:
         found = [f"its condition Ready is {self.ready}{f' since {self.at}' if self.at else ''}"]
         found += [f"its kubelet renewed the Lease at {wall.of(self.lease)}"] if self.lease else []
         found += [f"its virt-handler reported at {wall.of(self.beat)}"] if self.beat else []
-        found += [f"{self.pods_ready} of its {self.pods} pods are Ready"] if self.pods else []
+        found += [f"of its pods {self.pods_ready} of {self.pods} are Ready"] if self.pods else []
         return ", ".join(found)
 
 

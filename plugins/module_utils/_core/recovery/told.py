@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..model.columns import count
 from .proof import Proof
 
 _STARTED = ("runs", "start", "removed")  # verdicts of VMs that are elsewhere
@@ -16,7 +17,7 @@ _STARTED = ("runs", "start", "removed")  # verdicts of VMs that are elsewhere
 
 def in_status(host: str, found_dead: str, proof: Proof | None, vms: int) -> str:
     """In the host's row. `vms`: how many were taken over. Empty: there is nothing to say."""
-    elsewhere = f"{vms} VM{'' if vms == 1 else 's'} started elsewhere"
+    elsewhere = f"{count(vms, 'VM')} started elsewhere"
     again = f"the playbook recover for {host}"
     if proof is not None:
         return f"recovered ({proof}), {elsewhere}; once it is back, run {again} again"
@@ -59,7 +60,7 @@ def event(result: Mapping[str, Any], failure: str) -> dict[str, Any]:
     if failure:
         return {"event": "failed", "host": host, "message": failure, **found}
     if found["phase"] == "Recovered":
-        message = f"{host} is recovered: {found['proof']}, {found['started']} VMs run elsewhere"
+        message = f"{host} is recovered: {found['proof']}, {count(found['started'], 'VM')} started elsewhere"
     else:
         message = str(result["message"])
     return {"event": "recovered", "host": host, "message": message, **found}

@@ -10,6 +10,7 @@ import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..model.columns import count
 from ..model.wall import after
 from . import table, window
 from .record import Roll, Stage, State
@@ -121,11 +122,11 @@ def refused(roll: Roll, objections: Sequence[str] = ()) -> Roll:
 
 def header(roll_id: str, hosts: Sequence[str], plan: Mapping[str, Any] | None) -> str:
     """One line: what is going to happen."""
-    parts = [f"roll {roll_id}: {len(hosts)} host{'' if len(hosts) == 1 else 's'}"]
+    parts = [f"roll {roll_id}: {count(len(hosts), 'host')}"]
     if plan is not None and plan["refusal"] is None:
         # What its owner moves is no move of the plan.
         vms = plan["vms_moved"] + plan["stops"] + len({move["vm"] for move in plan["fits_if"]})
-        parts.append(f"{vms} VM{'' if vms == 1 else 's'}")
+        parts.append(count(vms, "VM"))
         if plan["moves"]:
             parts.append(f"by plan {table.long(plan['duration'])} of transfers")
     return ", ".join(parts)

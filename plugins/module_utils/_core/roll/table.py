@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from ..decision.strategy import Way
-from ..model.columns import columns
+from ..model.columns import columns, count
 from ..model.tally import COUNTED, together
 from .record import HostEntry, Roll, Stage, State
 
@@ -67,7 +67,7 @@ def shown(stage: str, state: str) -> str:
 def _back(entries: Sequence[HostEntry]) -> list[str]:
     """Where VMs were to go back to where they were."""
     back, away = sum(e.tally.get("back", 0) for e in entries), sum(len(e.away) for e in entries)
-    return [f"back where they were: {back} of {back + away} VMs"] if back or away else []
+    return [f"back where they were: {back} of {count(back + away, 'VM')}"] if back or away else []
 
 
 def _against_plan(roll: Roll, entries: Sequence[HostEntry]) -> tuple[str, str]:

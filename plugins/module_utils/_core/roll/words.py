@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..model.columns import count
 from ..model.tally import tally
 from ..model.tally import words as counts
 from . import table
@@ -45,7 +46,7 @@ def _how_far(roll: Roll) -> str:
     """Which hosts are done, which are out, and where they are."""
     done = roll.in_stage(Stage.DONE)
     out = [f"{entry.name} {at_stage(entry)}" for entry in roll.hosts.values() if entry.is_out]
-    return f"{len(done)} of {len(roll.hosts)} hosts done; {', '.join(out) or 'none under way'}"
+    return f"{len(done)} of {count(len(roll.hosts), 'host')} done; {', '.join(out) or 'none under way'}"
 
 
 def is_under_way(roll: Roll) -> str:
@@ -311,7 +312,7 @@ def no_place(host: str, most: int, out: Mapping[str, str], of: str) -> str:
 
 
 def _may(most: int, of: str) -> str:
-    return ("1 host" if most == 1 else f"{most} hosts") + (f" of {of}" if of else "")
+    return count(most, "host") + (f" of {of}" if of else "")
 
 
 def _with_reasons(out: Mapping[str, str]) -> str:

@@ -47,6 +47,7 @@ def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
     if last and last.steps:
         row["steps"] = list(last.steps)
     if vm is not None and vm.job is not None:
+        row["target"] = row["target"] or vm.job.target
         row["progress"] = _progress(vm.job)
         row["mode"] = vm.job.mode.value if vm.job.outgoing else row["mode"]
     finding = entry.finding or (last.finding if last and not last.ok and not _is_past(entry, last) else None)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from ..._core.model.columns import count
 from ..._core.model.policy import pause_after
 from ..._core.reasons.reason import IN_A_QUEUE, Finding, Platform, Reason
 from ..objects import facts
@@ -231,7 +232,7 @@ def _again(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
             if view.since_ended < pause_after(asked.attempt, request.backoff):
                 return Step(Do.WAIT, Phase.MIGRATING, ended, last)
         elif asked.attempt >= request.max_attempts:
-            text = f"{asked.attempt} attempts were begun, and none is there."
+            text = f"There is no migration, after {count(asked.attempt, 'attempt')} to make one."
             return _done(Phase.BLOCKED, view.refused or Finding(Reason.AttemptsUsedUp, text))
         elif view.refused and view.since_refused < pause_after(asked.attempt, request.backoff):
             return Step(Do.WAIT, Phase.MIGRATING, view.refused)

@@ -206,7 +206,12 @@ def job(vmi: Obj, migration: Obj, finding: Finding | None, ours: bool) -> Job:
     state = state_of(vmi, migration)
     mode = Mode(state.get("mode") or Mode.PRE_COPY.value)
     return Job(
-        mode=mode, work=migration["metadata"]["uid"], phase=phase(migration) or "Pending", ours=ours, finding=finding
+        mode=mode,
+        work=migration["metadata"]["uid"],
+        target=str(state.get("targetNode") or ""),
+        phase=phase(migration) or "Pending",
+        ours=ours,
+        finding=finding,
     )
 
 

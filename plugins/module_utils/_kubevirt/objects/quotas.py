@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..._core.model.columns import count
 from ..._core.preflight.facts import Budget, QuotaLeft
 from . import facts
 from .quantity import amount
@@ -166,7 +167,7 @@ def read_budget(budget: Obj) -> Budget:
         return Budget(name, "a percentage is never computed for VMs")
     expected = status.get("expectedPods")
     if expected and least is not None and amount(least) >= expected:
-        return Budget(name, f"minAvailable {least} of {expected} pods")
+        return Budget(name, f"minAvailable {least} of {count(expected, 'pod')}")
     left = status.get("disruptionsAllowed")
     return Budget(name, left=None if left is None else int(left))
 

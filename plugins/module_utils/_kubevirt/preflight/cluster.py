@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..._core.model.columns import count
 from ..._core.preflight.facts import ClusterSeen, NodeSeen, StuckWork
 from ..api.cluster import no_slots
 from ..objects import facts, names
@@ -168,7 +169,7 @@ def _updater(found: ClusterObjects) -> str:
     methods = (spec.get("workloadUpdateStrategy") or {}).get("workloadUpdateMethods") or []
     old = [vmi for vmi in found.vmis if OUTDATED in facts.labels(vmi) and not facts.final(vmi)]
     if methods and old:
-        return f"{len(old)} VMs are outdated, and it may use {', '.join(methods)}."
+        return f"It has {count(len(old), 'VM')} to update, and may use {', '.join(methods)}."
     return ""
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
 
+from ..._core.model.columns import count
 from ..._core.model.policy import pause_after
 from ..._core.reasons.reason import Finding, Platform, Reason
 from ..api.cluster import Cluster
@@ -230,8 +231,8 @@ def _backoff(known: Known, current: Obj) -> Finding | None:
     wait, since = pause_after(len(failed), _BACKOFF), facts.entered(failed[0])
     last = facts.why_failed(known.vmi, failed[0])
     text = (
-        f"{len(failed)} attempt{'s' if len(failed) > 1 else ''} failed, the last with {last.reason.value}: "
-        f"{last.text(Platform.KUBEVIRT).rstrip('.')}. KubeVirt tries again {wait:.0f} s after {since}."
+        f"{count(len(failed), 'attempt')} failed, the last with {last.reason.value}. "
+        f"{last.text(Platform.KUBEVIRT).rstrip('.')}. KubeVirt's back-off is {wait:.0f} s from {since} on."
     )
     return Finding(Reason.MigrationBackoff, text)
 
@@ -288,7 +289,7 @@ def _unscheduled(known: Known, pod: Obj, text: str) -> Finding:
     if reported:
         return Finding(Reason.HostModelNotElsewhere, reported)
     limit = facts.annotations(known.current or {}).get(names.UNSCHEDULABLE, "300")
-    gives_up = f"KubeVirt gives this attempt up {limit} s after it made the pod."
+    gives_up = f"KubeVirt ends an attempt whose pod finds no node within {limit} s."
     return Finding(Reason.TargetUnschedulable, f"{text.rstrip('.')}. {gives_up}".removeprefix(". "))
 
 

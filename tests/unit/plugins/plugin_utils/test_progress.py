@@ -90,7 +90,7 @@ def test_what_hinders_the_node_itself_is_told_when_it_is_met_and_once() -> None:
     hindered = {**result(vm()), "findings": [{"reason": "WebhookUnavailable", "message": "virt-api is away."}]}
     for _slice in range(2):
         progress.update(hindered)
-    assert said(lines) == ["host-a 0/1  Draining  1 of 1 VMs to go  WebhookUnavailable: virt-api is away."]
+    assert said(lines) == ["host-a 0/1  Draining  1 of 1 VM to go  WebhookUnavailable: virt-api is away."]
 
 
 def test_one_line_a_change_then_a_heartbeat() -> None:
@@ -103,10 +103,10 @@ def test_one_line_a_change_then_a_heartbeat() -> None:
     assert lines == []
     time[0] = HEARTBEAT_SECONDS
     progress.update(result(RUNNING))
-    assert said(lines) == ["host-a 0/1  Draining  1 of 1 VMs to go  web-3 63 %"]
+    assert said(lines) == ["host-a 0/1  Draining  1 of 1 VM to go  web-3 63 %"]
     # How often KubeVirt had to be woken is told as long as it makes no migration.
     woken = {**result(vm(nudges=2)), "nudges": 2}
-    assert heartbeat(woken) == "Draining  1 of 1 VMs to go"
+    assert heartbeat(woken) == "Draining  1 of 1 VM to go"
     told = heartbeat(result(vm(nudges=2, reason="EvacuationNotStarted", message="Marked.")))
     assert told.endswith("EvacuationNotStarted: Marked.  KubeVirt was reminded of that 2 times")
     progress.update(result(vm(verdict="moved", phase="Succeeded", target="host-b", duration=2.0)))
@@ -318,7 +318,7 @@ def test_what_is_not_measured_is_not_called_nothing() -> None:
     unknown = dict.fromkeys(RUNNING["progress"], 0) | {"eta": None}
     there = RUNNING | {"progress": unknown}
     assert vm_line(there) == "web-3 -> host-b migration Running"
-    assert heartbeat(result(there)) == "Draining  1 of 1 VMs to go"
+    assert heartbeat(result(there)) == "Draining  1 of 1 VM to go"
 
 
 def test_no_duration_is_promised_for_what_waits_for_somebody() -> None:

@@ -83,7 +83,7 @@ def test_what_protect_says() -> None:
     about = {"kept_on": ["b"], "not_kept_on": ["c (off)"], "not_asked": ["d"], "guard": False}
     said = list(lines({"host": "a", "vms": [{"protected": True}, left], **about}, False))
     assert said == [
-        "a  1 of 2 VMs could be started elsewhere; kept on b; it has no guard (maintenance_guard)",
+        "a  of its VMs 1 of 2 could be started elsewhere; kept on b; it has no guard (maintenance_guard)",
         "a  db would stay: X: Disk vda is local.",
         "a  not kept on c (off)",
         "a  not asked who takes its VMs: d",

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible import context
 from ansible.parsing.dataloader import DataLoader
+from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import (
     INTERNAL,
@@ -74,6 +76,37 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
     assert "did you mean drain_allow_stop?" in told(drain_allow_stopp=True)[0]
     assert told(maintenance_window="Sunday", maintenance_own_variables=["maintenance_window"]) == []
     assert told(backup_reboots=1, drain_result={}) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("drain_on_timeout", """drain_migration, -e '{"drain_migration": {"on_timeout": ...}}'"""),
+        ("plan_post_copy", """plan_migration, -e '{"plan_migration": {"post_copy": ...}}'"""),
+        ("maintenance_migration_bandwidth", """drain_migration, -e '{"drain_migration": {"bandwidth": ...}}'"""),
+        ("drain_outbound", """drain_limits, -e '{"drain_limits": {"outbound": ...}}'"""),
+        ("maintenance_delete_emptydir_data", """maintenance_pods, -e '{"maintenance_pods": {"delete_emptydir_data"""),
+        ("maintenance_fence_timeout", """maintenance_fence, -e '{"maintenance_fence": {"timeout": ...}}'"""),
+        ("drain_metrics_url", """drain_metrics, -e '{"drain_metrics": {"url": ...}}'"""),
+        ("maintenance_priority", """maintenance_rules, -e '{"maintenance_rules": [{"priority": ...}]}'"""),
+    ],
+)
+def test_a_key_of_an_option_that_is_given_as_a_variable_is_told_as_that(name: str, where: str) -> None:
+    """It was "did you mean drain_timeout?" of drain_on_timeout."""
+    (text,) = told(**{name: 1})
+    assert text.startswith(f"{name} is no variable of this collection; it is a key of {where}"), text
+    assert told(**{name: 1, "maintenance_own_variables": [name]}) == []
+    assert "it is a key of" not in told(maintenance_timeout=1)[0]
+
+
+def test_what_ansible_cuts_from_a_value_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reason was written down as its first word; of the hosts "a, b" the first one was drained."""
+    given = {"maintenance_reason=new DIMMs": ["DIMMs"], 'maintenance_reason="new DIMMs"': []}
+    for extra, left in given.items():
+        monkeypatch.setattr(context, "CLIARGS", {"extra_vars": (extra,)})
+        monkeypatch.setattr(load_extra_vars, "extra_vars", None, raising=False)
+        found = told(maintenance_reason="new")
+        assert [text.partition(",")[0] for text in found] == [f"-e has '{rest}'" for rest in left], found
 
 
 @pytest.mark.parametrize(

@@ -278,7 +278,10 @@ def test_one_vm_that_waits_for_others_that_leave_its_node_says_so() -> None:
     made.machines["a"].record = None
     outcome, _asked, _seconds = drain(made, policy=policy, seconds=0.5, intent="migrated", run_id="u2", only="u2")
     entry = outcome.record.vms["u2"]
-    assert (entry.reason, entry.message) == ("WaitingForSlot", "1 migrations of others leave a, and 1 may at once.")
+    assert (entry.reason, entry.message) == (
+        "WaitingForSlot",
+        "1 migration of others from a under way, and 1 may be at once.",
+    )
 
 
 def _three(*vms):
