@@ -214,6 +214,28 @@ def test_the_preflight_judges_by_it(sim, operator, source) -> None:
     assert "Undecided" in told and "answered 403" in told[-1]
 
 
+def test_what_kubevirt_will_make_of_a_guest_that_writes_much_is_said_beforehand_and_meanwhile(
+    sim, operator, source
+) -> None:
+    sim.configure(migrations={"bandwidthPerMigration": "64Mi"})
+    sim.add_vm("fast", "n1", dirty_rate="250", memory="2Gi", labels={"app": "db"}, migrate_seconds="400")
+    sim.add_vm("slow", "n1", dirty_rate="5", labels={"app": "web"})
+    found = preflight(operator.request(Intent.DRAINED, "p", 1.0, metrics=source), {})
+    (told,) = [f for f in found["findings"] if f["code"] == "NotConverging"]
+    assert told["subject"] == "VM default/fast" and told["severity"] == "warning" and not found["blockers"]
+    says = "It writes 250 MiB/s, and a migration may use 64 MiB/s: it would pause for 3.9 s, 0.9 s are allowed."
+    assert f"{says} KubeVirt aborts after 450 s." in told["message"]
+    first = service.run_slice(operator.request(Intent.DRAINED, "r", 4.0, metrics=source))
+    assert row(first, "fast")["reason"] == "NotConverging" and row(first, "slow")["reason"] == ""
+    # What it says helps can be applied as it is, also while it moves, and helps.
+    policy = json.loads(row(first, "fast")["message"].partition("<<< '")[2].partition("'")[0])
+    assert policy["spec"]["selectors"] == {"virtualMachineInstanceSelector": {"app": "db"}}
+    sim.add("migrationpolicies", policy)
+    assert "NotConverging" not in {
+        f["code"] for f in preflight(operator.request(Intent.DRAINED, "p", 1.0, metrics=source), {})["findings"]
+    }
+
+
 def test_the_plan_reads_the_whole_cluster_at_once(sim, operator, source) -> None:
     sim.add_vm("a", "n1", dirty_rate="250")
     sim.add_vm("b", "n2", dirty_rate="7")

@@ -228,6 +228,13 @@ def settings(still: Still) -> Any:
     return {"rules": options.rules(rules)}
 
 
+def slow(still: Still) -> None:
+    still.vm()
+    still.kubevirt(
+        spec={"configuration": {"migrations": {"bandwidthPerMigration": "1Mi", "completionTimeoutPerGiB": 2}}}
+    )
+
+
 def eviction_fails(still: Still) -> None:
     still.vm()
     still.sim.api.faults.plan(500, matches=lambda _method, path: path.endswith("/eviction"))
@@ -300,6 +307,7 @@ PLANTS: dict[Reason, Plant] = {
     Reason.LastReadyReplica: pod(owner="Controller/virt-api", labels={"kubevirt.io": "virt-api"}),
     Reason.DisruptionBudgetNotComputed: never_computed,
     Reason.RuleSettingsNotApplied: settings,
+    Reason.CompletionTimeout: slow,
     Reason.VMStarting: starting,
     Reason.BackupInProgress: vmi(
         status={
@@ -342,6 +350,7 @@ PLANTS: dict[Reason, Plant] = {
 OF_HOSTS = re.compile(r"\bhosts?\b|libvirt|virsh|\bdomains?'?\b|QEMU|(un)?defined\b")
 ELSEWHERE = {
     Reason.RunsTheMaintenance: "test_preflight.py::test_our_own_pod_and_our_own_machine",
+    Reason.NotConverging: "test_metrics.py: it takes a server of metrics",
     Reason.Undecided: "rules: tests/unit/plugins/module_utils/_core/preflight/test_codes.py",
 }
 

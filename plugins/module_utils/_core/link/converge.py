@@ -22,8 +22,8 @@ from dataclasses import dataclass
 MIB = 1 << 20
 HYPERVISOR_PAUSE = 0.3  # s for which QEMU pauses a guest at most, where nothing was set
 ENOUGH = 3  # passes tell,
-SPAN = 5.0  # ... if they took so many seconds with the link, or
-LONG = 6.0  # ... however few they are, if they took so many; what is older is forgotten
+SPAN = 4.0  # ... if they took so many seconds with the link, or
+LONG = 4.0  # ... however few they are, if they took so many; what is older is forgotten
 SHRINKS = 0.9  # the next pass over this one, below which a guest comes to its end
 NEARLY = 0.9  # of what the link carries: in a pause, which is shorter, it writes relatively more than in a second
 FIRST_KNOWN = 5.0  # s with the link in the first pass, after which what the link carries is known

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..model.observation import Observation
-from ..reasons.reason import Platform, Reason
+from ..reasons.reason import Finding, Platform, Reason
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class VMSeen:
     are here only. refused: node -> why not to that one, in the platform's own words. tries: what
     the platform answered to its eviction as a dry run. foreign: a migration that is not ours.
     unchecked: what it asks of a target and is not known beforehand. unsupported: settings of its
-    rule that the platform migrates it without, in words.
+    rule that the platform migrates it without, in words. foreseen: why its migration will not end well.
     """
 
     starting: str = ""
@@ -68,6 +68,7 @@ class VMSeen:
     pod_mib: int | None = None
     unchecked: tuple[str, ...] = ()
     unsupported: tuple[str, ...] = ()
+    foreseen: Finding | None = None
 
 
 @dataclass(frozen=True)

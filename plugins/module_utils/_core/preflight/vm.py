@@ -130,6 +130,8 @@ def _target(facts: Facts, seen: VMSeen, report: _Report) -> Iterator[Found]:
         yield report(Reason.NotChecked, text)
     for text in seen.unsupported:
         yield report(Reason.RuleSettingsNotApplied, text)
+    if seen.foreseen is not None:
+        yield report(seen.foreseen.reason, seen.foreseen.message)
     for quota in seen.quotas:
         if quota.left < quota.required:
             yield report(

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from .codes import Reason
-from .row import LIBVIRT, About, Plane, Preflight, Row, Words
+from .row import KUBEVIRT, LIBVIRT, About, Plane, Preflight, Row, Severity, Words
 
 ROWS: dict[Reason, Row] = {
     Reason.MigrationFailed: Row(
@@ -22,9 +22,18 @@ ROWS: dict[Reason, Row] = {
     Reason.NotConverging: Row(
         "The guest writes faster than the link carries: its migration would not come to its end.",
         "Allow post-copy or auto-converge, a longer max_downtime_ms, or give it more bandwidth.",
+        on_kubevirt=Words(
+            "The guest writes faster than KubeVirt lets its migration send: it would not come to its end.",
+            "Apply a MigrationPolicy that allows auto-converge, post-copy or more bandwidth.",
+        ),
         plane=Plane.DATA,
         lasting=True,
         of_the_vm=True,
+        preflight=Preflight(
+            KUBEVIRT,
+            "the dirty rate of the metrics; KubeVirt's object and the MigrationPolicy that selects the VM",
+            severity=Severity.WARNING,
+        ),
     ),
     Reason.CompletionTimeout: Row(
         "The migration took longer than completion_timeout_per_gib allows.",
@@ -34,6 +43,11 @@ ROWS: dict[Reason, Row] = {
             ("Allow post-copy or auto-converge in a MigrationPolicy, give the migration more bandwidth, or more time."),
         ),
         plane=Plane.DATA,
+        preflight=Preflight(
+            KUBEVIRT,
+            "the VM's memory; KubeVirt's object and the MigrationPolicy that selects the VM",
+            severity=Severity.WARNING,
+        ),
     ),
     Reason.ProgressTimeout: Row(
         "The migration made no progress for progress_timeout.",

@@ -10,8 +10,7 @@ from typing import Any
 
 from ..._core.reasons.reason import Finding, Reason
 from ..migration.result import finding_fields
-from ..objects import facts
-from ..objects.migration_policy import too_slow
+from ..objects import facts, migration_policy
 from ..objects.requesters import asked_by, two_loops
 from ..waiting.causes import LIMITS, MIGRATION, Found, Known, named, not_begun, not_known, waits
 from ..waiting.slots import source_of
@@ -98,9 +97,12 @@ def _aborting(migration: Obj) -> Finding:
 
 def _forecast(known: Known) -> Found:
     open_ = known.current is not None and not facts.final(known.current)
-    slow = too_slow(known.vmi, known.settings) if open_ else ""
+    if not open_ or not known.settings:
+        return []
+    form = migration_policy.result_form(known.settings, known.policy)
+    found = migration_policy.foreseen(known.vmi, form, None)
     subject = f"MigrationPolicy {known.policy}" if known.policy else "KubeVirt's configuration"
-    return [(LIMITS, Finding(Reason.CompletionTimeout, slow), subject)] if slow else []
+    return [(LIMITS, found, subject)] if found else []
 
 
 def row(known: Known) -> dict[str, Any]:

@@ -10,13 +10,21 @@ the one with more labels of the VM, then the first name.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..._core.reasons.reason import Finding, Reason
 from . import facts
 from .quantity import mib
 
 Obj = dict[str, Any]
+MIB = 2**20
+NEARLY = 0.9  # of what it may use: who writes so much does not come to an end
+_QEMU_PAUSE_MS = 300
+_LONGEST_NAME = 63
+_PASSING = ("kubevirt.io/", "virtops.maintenance/")  # labels that a VM has while it is here or moves
 POLICIES = "/apis/migrations.kubevirt.io/v1alpha1/migrationpolicies"
 # KubeVirt's own in every version.
 _DEFAULTS: dict[str, Any] = {
@@ -72,19 +80,51 @@ def taken(vmi: Obj, version: tuple[int, int]) -> tuple[dict[str, Any], str] | No
     return settings(found, None, version), str(state.get("migrationPolicyName") or "")
 
 
-def too_slow(vmi: Obj, applies: Mapping[str, Any]) -> str:
-    """The bandwidth that is allowed does not suffice for the time that is; empty if it does."""
-    speed = mib(applies.get("bandwidthPerMigration"))
-    allowed_per_gib = float(applies.get("completionTimeoutPerGiB") or 0)
-    memory = facts.memory_mib(vmi)
-    if not speed or not allowed_per_gib or not memory:
-        return ""
+def foreseen(vmi: Obj, form: Mapping[str, Any], writes: float | None) -> Finding | None:
+    """What KubeVirt will make of a migration with these settings, where that is no good end; None: nothing speaks
+    against it, or nobody limits the bandwidth, and what the link carries is not known.
+
+    `form`: see `result_form`. `writes`: MiB in a second, as the metrics tell it.
+    """
+    speed, per_gib, memory = form["bandwidth_mib_s"], form["completion_timeout_per_gib"], facts.memory_mib(vmi)
+    if not speed or not per_gib or not memory or form["on_timeout"] != "abort":
+        return None
     # KubeVirt counts whole gigabytes, at least one.
-    allowed = allowed_per_gib * max(1, -(-memory * 2**20 // 10**9))
-    needed = memory / speed
-    if needed <= allowed or applies.get("allowPostCopy"):
-        return ""
-    return f"{memory} MiB of memory at {speed} MiB/s take {needed:.0f} s; KubeVirt aborts after {allowed:.0f} s."
+    gib = max(1, -(-memory * MIB // 10**9))
+    allowed, needed = float(per_gib * gib), memory / speed
+    aborts = f"KubeVirt aborts after {allowed:.0f} s."
+    if needed > allowed:
+        helps = policy_that_helps(vmi, form, completionTimeoutPerGiB=math.ceil(2 * needed / gib))
+        text = f"{memory} MiB of memory at {speed} MiB/s take {needed:.0f} s; {aborts}"
+        return Finding(Reason.CompletionTimeout, f"{text} {helps}")
+    pause = (writes or 0.0) / speed
+    most = (form["max_downtime_ms"] or _QEMU_PAUSE_MS) / 1000
+    if form["allow_auto_converge"] or pause < NEARLY or pause <= most:
+        return None
+    helps = policy_that_helps(vmi, form, allowAutoConverge=True)
+    text = f"It writes {writes:.0f} MiB/s, and a migration may use {speed} MiB/s: it would pause for {pause:.1f} s,"
+    return Finding(Reason.NotConverging, f"{text} {most:.1f} s are allowed. {aborts} {helps}")
+
+
+def policy_that_helps(vmi: Obj, form: Mapping[str, Any], **sets: Any) -> str:
+    """A sentence with a MigrationPolicy, ready to apply. One policy alone applies to a VM: so it has what the one of
+    now has, and all labels of the VM, which no other one outdoes."""
+    labels = {key: value for key, value in facts.labels(vmi).items() if not key.startswith(_PASSING)}
+    if not labels:
+        return "It has no labels: a MigrationPolicy for it needs one."
+    now = {
+        "allowAutoConverge": form["allow_auto_converge"],
+        "bandwidthPerMigration": f"{form['bandwidth_mib_s']}Mi",
+        "completionTimeoutPerGiB": form["completion_timeout_per_gib"],
+        "allowPostCopy": form["allow_post_copy"],
+    }
+    made = {
+        "apiVersion": "migrations.kubevirt.io/v1alpha1",
+        "kind": "MigrationPolicy",
+        "metadata": {"name": "-".join((*facts.key(vmi), "migrates"))[:_LONGEST_NAME]},
+        "spec": {**now, **sets, "selectors": {"virtualMachineInstanceSelector": labels}},
+    }
+    return f"This helps: kubectl apply -f - <<< '{json.dumps(made)}'"
 
 
 def defaults(version: tuple[int, int]) -> dict[str, Any]:
@@ -96,7 +136,13 @@ def defaults(version: tuple[int, int]) -> dict[str, Any]:
     return found
 
 
-def result_form(applies: Mapping[str, Any], policy: str, warning: str = "") -> dict[str, Any]:
+def with_forecast(vmi: Obj, form: Mapping[str, Any], writes: float | None) -> dict[str, Any]:
+    """`form`: see `result_form`. `writes`: MiB in a second, None: not known."""
+    found = foreseen(vmi, form, writes)
+    return {**form, "warning": found.message if found else ""}
+
+
+def result_form(applies: Mapping[str, Any], policy: str) -> dict[str, Any]:
     """Result form of what applies to one VM."""
     return {
         "policy": policy,
@@ -108,7 +154,7 @@ def result_form(applies: Mapping[str, Any], policy: str, warning: str = "") -> d
         "max_downtime_ms": applies.get("maxDowntimeMs"),
         "on_timeout": _on_timeout(applies),
         "tls": not applies.get("disableTLS"),
-        "warning": warning,
+        "warning": "",
     }
 
 

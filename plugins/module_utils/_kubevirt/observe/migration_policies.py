@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..api.client import Client
@@ -52,11 +52,16 @@ class MigrationPolicies:
 
 
 def note_settings(
-    policies: MigrationPolicies, vmis: Iterable[Obj], known: dict[str, Instance], cluster: Cluster
+    policies: MigrationPolicies,
+    vmis: Iterable[Obj],
+    known: dict[str, Instance],
+    cluster: Cluster,
+    writes: Callable[[Obj], float | None],
 ) -> None:
     """Put it with each VM that has not been told yet. It is stored in the record, so once a run.
 
-    KubeVirt takes the policy as it hands a migration over, so what it took then replaces that.
+    KubeVirt takes the policy as it hands a migration over, so what it took then replaces that. `writes`: MiB in a
+    second, None: not known.
     """
     for vmi in vmis:
         found = known.get(facts.identity(vmi))
@@ -65,8 +70,8 @@ def note_settings(
         taken = migration_policy.taken(vmi, cluster.version)
         if taken is not None:
             applies, name = taken
-            warning = migration_policy.too_slow(vmi, applies)
-            found.settings = migration_policy.result_form(applies, name, warning)
+            form = migration_policy.result_form(applies, name)
+            found.settings = migration_policy.with_forecast(vmi, form, writes(vmi))
         if found.settings:
             continue
         try:
@@ -77,5 +82,5 @@ def note_settings(
             policy = None
         applies = migration_policy.settings(cluster.migrations, policy, cluster.version)
         name = policy["metadata"]["name"] if policy else ""
-        warning = migration_policy.too_slow(vmi, applies)
-        found.settings = migration_policy.result_form(applies, name, warning)
+        form = migration_policy.result_form(applies, name)
+        found.settings = migration_policy.with_forecast(vmi, form, writes(vmi))

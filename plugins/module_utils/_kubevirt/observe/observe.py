@@ -21,7 +21,7 @@ from ..api.client import Client
 from ..api.cluster import Cluster, read_cluster, refused_by_all
 from ..api.metrics import DirtyRates, Source
 from ..api.watches import Watches
-from ..objects import facts, names, requesters, tolerations
+from ..objects import facts, migration_policy, names, requesters, tolerations
 from ..objects.document import vmi_document
 from ..objects.nodes import cordoned, not_ready
 from ..records import lease_notes
@@ -262,6 +262,8 @@ class Observer:
             migration = moving[-1]
             ours = requesters.is_ours(migration, self.node, self._runs, known.asked)
             waits = self.waits.finding(vmi, self.of(uuid), known.asked, ours, self.cluster, self.watches.migrations())
+            if waits is None and known.settings and facts.phase(migration) == "Running":
+                waits = migration_policy.foreseen(vmi, known.settings, self.rates.of(vmi))
             job = facts.job(vmi, migration, waits, ours)
         if marked and known.asked and not moving and strategy != "External":
             since = self.gaps.setdefault(uuid, time.monotonic())

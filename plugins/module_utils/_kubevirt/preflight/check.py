@@ -22,7 +22,7 @@ from ..api.cluster import Cluster, read_cluster
 from ..api.errors import AccessDenied, KubeError, NodeUnknown
 from ..api.failures import RunsTheMaintenance
 from ..api.metrics import DirtyRates
-from ..objects import facts, names, tolerations
+from ..objects import facts, migration_policy, names, tolerations
 from ..objects.nodes import cordoned
 from ..observe.control_node import ControlNode, refuse_own_node
 from ..observe.migration_policies import MigrationPolicies, note_settings
@@ -90,7 +90,7 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         )
         for vmi in here
     }
-    differs = _unsupported(client, here, vms, policy, known)
+    settings = _settings(client, here, vms, policy, known, rates)
     seen = {}
     for vmi in here:
         uuid = facts.identity(vmi)
@@ -98,7 +98,10 @@ def gather(client: Client, request: Request, rates: DirtyRates) -> Facts:
         answer = tried.found.get(uuid)
         if answer is not None and answer[0] is Reason.DisruptionBudget and _is_reported(one.budgets):
             answer = None  # the budget's own object says it better
-        seen[uuid] = replace(one, tried=answer, unsupported=differs.get(uuid, ()))
+        applies = settings[uuid].settings
+        differs = tuple(unsupported.sentence(row) for row in unsupported.rows(settings[uuid]))
+        ends = migration_policy.foreseen(vmi, applies, rates.of(vmi)) if applies else None
+        seen[uuid] = replace(one, tried=answer, unsupported=differs, foreseen=ends)
     others = other_pods(client, found.pods, request.node, request.pods, record is not None)
     denied = [tried.denied] if tried.denied and not missing else []
     return Facts(
@@ -151,18 +154,16 @@ def _own_pod(client: Client, node: str) -> str:
     return ""
 
 
-def _unsupported(
-    client: Client, vmis: list[Obj], vms: dict[str, VM], policy: Policy, cluster: Cluster
-) -> dict[str, tuple[str, ...]]:
-    """UUID -> settings that its rule asks for and that do not apply. No rule asks: no request."""
-    wanted = {}
-    for vmi in vmis if any(rule.asked for rule in policy.rules) else ():
+def _settings(
+    client: Client, vmis: list[Obj], vms: dict[str, VM], policy: Policy, cluster: Cluster, rates: DirtyRates
+) -> dict[str, Instance]:
+    """UUID -> the settings with which KubeVirt would migrate it, and those that its rule asks for."""
+    found = {}
+    for vmi in vmis:
         uuid, uid = facts.identity(vmi), vmi["metadata"]["uid"]
-        settings = unsupported.asked(vms[uuid], policy)
-        if settings:
-            wanted[uuid] = Instance(*facts.key(vmi), uid, wanted=settings)
-    note_settings(MigrationPolicies(client), vmis, wanted, cluster)
-    return {uuid: tuple(unsupported.sentence(row) for row in unsupported.rows(one)) for uuid, one in wanted.items()}
+        found[uuid] = Instance(*facts.key(vmi), uid, wanted=unsupported.asked(vms[uuid], policy))
+    note_settings(MigrationPolicies(client), vmis, found, cluster, rates.of)
+    return found
 
 
 def _is_reported(budgets: tuple[Budget, ...]) -> bool:

@@ -250,7 +250,8 @@ class KubeVirtPlatform:
         obs.wall = self.wall()
         if self.observer.cluster is not None:
             vmis = self.observer.watches.vmis.items()
-            note_settings(self._policies, vmis, self.records.instances, self.observer.cluster)
+            rates = self.observer.rates
+            note_settings(self._policies, vmis, self.records.instances, self.observer.cluster, rates.of)
         if record is not None and self.turns is not None and self.turns.other_drains.has_readers:
             self.turns.other_drains.report(migration_progress(self.observer, record, 0).left)
         unsupported.note_wanted(obs, self.node, self._policy, self.records.instances)

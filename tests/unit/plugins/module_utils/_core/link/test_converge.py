@@ -62,7 +62,7 @@ def test_a_longer_pause_is_allowed_where_it_suffices(most: int, moves: bool) -> 
     deadlines = watched(one, settings)
     seen = migrate(one, deadlines)
     assert (seen.converged, seen.said == math.inf) == (moves, moves)
-    assert deadlines.steps[0] == f"a pause of {most / 1000:.1f} s allowed after {10 if moves else 75} s"
+    assert deadlines.steps[0] == f"a pause of {most / 1000:.1f} s allowed after {9 if moves else 75} s"
 
 
 def test_a_shorter_pause_than_the_hypervisors_holds_from_the_beginning() -> None:

@@ -265,6 +265,8 @@ PLANTS: dict[Reason, Plant] = {
     Reason.ExternalOwner: vm(K, declared_strategy="External"),
     Reason.StaysOff: seen(K, STOPS, stays_off="Its runStrategy is Manual."),
     Reason.StartsWithHost: vm(L, state=State.SHUTOFF, autostart=True),
+    Reason.NotConverging: seen(K, foreseen=Finding(Reason.NotConverging, "It writes much.")),
+    Reason.CompletionTimeout: seen(K, foreseen=Finding(Reason.CompletionTimeout, "It is large.")),
     Reason.RuleSettingsNotApplied: seen(K, unsupported=("auto_converge is wanted as true.",)),
     Reason.DisruptionBudget: seen(K, STOPS, budgets=(Budget("b", "a percentage"),)),
     **{

@@ -6,9 +6,15 @@
 
 from __future__ import annotations
 
+import json
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.migration_policy import (
     applying,
     defaults,
+    foreseen,
+    result_form,
+    settings,
     taken,
 )
 
@@ -40,6 +46,43 @@ def test_a_policy_applies_to_the_vms_that_it_selects() -> None:
     found = applying(big, {}, policies[:2])
     assert found is not None and found["metadata"]["name"] == "a"
     assert applying(small, {}, policies) is None
+
+
+def vmi(memory: str) -> dict:
+    spec = {"domain": {"memory": {"guest": memory}}}
+    return {"metadata": {"name": "db", "namespace": "shop", "labels": {"app": "db"}}, "spec": spec, "status": {}}
+
+
+def test_the_policy_that_helps_keeps_what_applies_today() -> None:
+    """4295 decimal MB are 5 GB for KubeVirt: 750 s; at 4 MiB/s it takes 1024."""
+    today = {"metadata": {"name": "p"}, "spec": {"bandwidthPerMigration": "4Mi", "allowAutoConverge": True}}
+    form = result_form(settings({}, today, (1, 9)), "p")
+    found = foreseen(vmi("4Gi"), form, None)
+    assert found is not None and found.reason is Reason.CompletionTimeout
+    assert "4096 MiB of memory at 4 MiB/s take 1024 s; KubeVirt aborts after 750 s." in found.message
+    helps = json.loads(found.message.partition("<<< '")[2].partition("'")[0])
+    assert applying(vmi("4Gi"), {}, [today, helps]) is helps
+    after = result_form(settings({}, helps, (1, 9)), "shop-db-migrates")
+    assert foreseen(vmi("4Gi"), after, None) is None
+    assert {**form, "policy": "", "completion_timeout_per_gib": 0} == {
+        **after,
+        "policy": "",
+        "completion_timeout_per_gib": 0,
+    }
+
+
+def test_who_writes_much_is_foreseen_where_nothing_helps_him() -> None:
+    plain = result_form(settings({"bandwidthPerMigration": "64Mi"}, None, (1, 9)), "")
+    assert foreseen(vmi("1Gi"), plain, 5.0) is None and foreseen(vmi("1Gi"), plain, None) is None
+    found = foreseen(vmi("1Gi"), plain, 100.0)
+    assert found is not None and found.reason is Reason.NotConverging
+    for helps in ({"allowAutoConverge": True}, {"allowPostCopy": True}, {"allowWorkloadDisruption": True}):
+        assert (
+            foreseen(
+                vmi("1Gi"), result_form(settings({"bandwidthPerMigration": "64Mi", **helps}, None, (1, 9)), ""), 100.0
+            )
+            is None
+        )
 
 
 def test_defaults_are_those_of_the_version() -> None:
