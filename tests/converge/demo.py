@@ -100,7 +100,7 @@ def drained(lab: Lab, number: int, guests: dict[str, bool], policy: dict[str, An
     """`guests`: by name, does it converge?"""
     watcher = Watcher(lab, number)
     watcher.start()
-    ended = plays.run(lab, "drain", {**plays.UNMEASURED, "maintenance_hosts": "host-a", "drain_migration": policy})
+    ended = plays.run(lab, "drain", {"maintenance_hosts": "host-a", "drain_migration": policy})
     found = Round(recognised=watcher.end())
     rows = {vm["name"]: vm for drain in ended.drains for vm in drain["vms"]}
     there = traces.running(lab.host("host-b"))

@@ -20,7 +20,7 @@ from ..._core.reasons.reason import Reason
 from ..blockers.qemu_blockers import is_blocked
 from ..domain.state import PAUSED
 from ..host.connection import LibvirtProblem, libvirt
-from ..host.dirty_rate import measure
+from ..host.dirty_rate import known, measure
 from ..store.copied_disks import forget, note_copies_left, stamp_copies_left
 from ..store.volumes import Store, StoreError, VolumeMissing
 from .copy_signs import copy_signs
@@ -179,6 +179,7 @@ class Job:
                 # By its owner, a moment ago. Not migrated: afterwards it could not be told.
                 text = "it was paused before the migration began"
                 return ended(self.order, Reason.StateNotLiveMigratable, text, self.order.node)
+            self._read_what_it_writes(dom)
             self._call(dom)
         except DisksError as exc:
             error, reason = str(exc), Reason.DisksNotLiveMigratable
@@ -204,6 +205,11 @@ class Job:
             while not self._admitted.wait(MEASURED_EVERY):
                 self._measure()
         self._admitted.wait()
+
+    def _read_what_it_writes(self, dom: Any) -> None:
+        """As the preflight, a rule or another run had it measured, which QEMU keeps."""
+        with suppress(libvirt.libvirtError, LibvirtProblem):
+            self._writes = max(self._writes, known(self.local.conn, dom) * MIB)
 
     def _measure(self) -> None:
         uuid = self.order.uuid

@@ -75,6 +75,20 @@ def test_that_it_does_not_converge_is_told_while_it_runs_and_in_its_end() -> Non
     assert (found["steps"], found["writes"]) == (["aborted after 20 s"], 100 * MIB)
 
 
+def test_what_a_small_vm_writes_is_known_if_somebody_measured_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = job(order="migrate", memory_mib=256)
+    monkeypatch.setattr(holder_job, "libvirt", SimpleNamespace(libvirtError=OSError))
+    monkeypatch.setattr(holder_job, "known", lambda _conn, _dom: 40.0)
+    monkeypatch.setattr(made, "_call", lambda _dom: None)
+    monkeypatch.setattr(holder_job, "outgoing_job", lambda _dom: None)
+    monkeypatch.setattr(holder_job, "wait_for_final_place", lambda *_all: FinalPlace(True, "b"))
+    vm = SimpleNamespace(state=lambda: (1, 1))
+    made.local = SimpleNamespace(conn=SimpleNamespace(lookupByUUIDString=lambda _uuid: vm))
+    made._admitted.set()
+    made._move()
+    assert made._writes == 40 * MIB
+
+
 def test_the_next_attempt_begins_with_what_the_last_one_learnt() -> None:
     """It is in its first pass, which tells nothing else: 100 MiB/s of 1 GiB."""
     for learnt in (0.0, 150.0 * MIB):

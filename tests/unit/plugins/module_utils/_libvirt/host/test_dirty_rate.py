@@ -63,6 +63,9 @@ class Fleet:
             raise LibvirtError("client socket is closed")
         return [(SimpleNamespace(UUIDString=lambda u=u: u), self._stats(u)) for u in self.rates]
 
+    def domainListGetStats(self, doms: list[str], wanted: int, flags: int) -> list[tuple[Any, dict[str, int]]]:  # noqa: N802
+        return [(uuid, self._stats(uuid)) for uuid in doms]
+
     def _stats(self, uuid: str) -> dict[str, int]:
         if uuid not in self.started:
             return {"dirtyrate.calc_status": 0}
@@ -101,6 +104,18 @@ def test_a_measurement_of_the_last_minutes_is_taken_as_it_is() -> None:
     fleet.measure()
     fleet.clock += 300
     assert fleet.measure() == {"a": 7.0}
+    assert fleet.asked == ["a"]
+
+
+def test_what_was_measured_is_known_to_all_for_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a migration that begins now knows it, and nobody waits for it."""
+    fleet = Fleet({"a": 7, "b": 9})
+    fleet.rates = {"a": 7}
+    fleet.measure()
+    monkeypatch.setattr(dirty_rate.time, "clock_gettime", lambda _clock: fleet.now())
+    found = {uuid: dirty_rate.known(fleet, uuid) for uuid in "ab"}
+    fleet.clock += 601
+    assert (found, dirty_rate.known(fleet, "a")) == ({"a": 7.0, "b": 0.0}, 0.0)
     assert fleet.asked == ["a"]
 
 
