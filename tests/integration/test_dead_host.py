@@ -19,6 +19,12 @@ from recover import case
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import guard
 from lab import GuestSpec, Lab
 
+NVRAM = "/var/lib/libvirt/qemu/nvram/fw_VARS.fd"
+FIRMWARE = (
+    "<loader readonly='yes' type='pflash'>/usr/share/seabios/bios-256k.bin</loader>"
+    f"<nvram>{NVRAM}</nvram>"
+)
+
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 
@@ -32,10 +38,12 @@ def lab(shared: Callable[[int], Lab]) -> Iterator[Lab]:
 
 
 def test_a_host_dies_and_comes_back(lab: Lab) -> None:
+    lab.host(case.HOST).exec(f"mkdir -p $(dirname {NVRAM}); printf %131072s boots-from-vda > {NVRAM}")
     names = case.start(
         lab,
         [
             GuestSpec("web", disks=[("shared", 8)], autostart=True),
+            GuestSpec("fw", disks=[("shared", 8)], os_xml=FIRMWARE),
             GuestSpec("local", disks=[("local", 8)], autostart=True),
         ],
     )
@@ -47,13 +55,15 @@ def test_a_host_dies_and_comes_back(lab: Lab) -> None:
 
     assert "web runs on host-" in ended.text and "local stays: DisksNotLiveMigratable" in ended.text, ended.text
     begun = case.starts(lab, killed)
-    assert list(begun) == ["web"] and begun["web"][0][0] > case.event(lab, "read as off") > killed
-    lab.wait_ticking(["web"])
+    assert set(begun) == {"web", "fw"}
+    assert min(stamp for found in begun.values() for stamp, _host in found) > case.event(lab, "read as off") > killed
+    lab.wait_ticking(["web", "fw"])
+    assert "boots-from-vda" in lab.host(begun["fw"][0][1]).exec(f"cat {NVRAM}")
 
     case.power_back(lab)
     lab.wait_ticking(["local"])  # its host has it; web was refused to it, whose autostart is on
     back = case.recover(lab)
 
     assert back.code == 0 and "its definition here is removed" in back.text, back.text
-    assert "web" not in traces.defined(lab.host(case.HOST))
+    assert not {"web", "fw"} & set(traces.defined(lab.host(case.HOST)))
     assert not any(case.hurt(lab).values())

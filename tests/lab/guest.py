@@ -30,8 +30,8 @@ class GuestSpec:
                 file in the host's pool "default", or one that devices_xml describes
     networks    names of libvirt networks; every host has "lan"
     strategy, labels, group   go into the metadata, in the collection's namespace
-    cpu_xml, devices_xml, extra_xml   raw XML: instead of <cpu>, inside <devices>,
-                and at the end of <domain>
+    cpu_xml, devices_xml, extra_xml, os_xml   raw XML: instead of <cpu>, inside <devices>,
+                at the end of <domain>, and inside <os>
     metadata_xml   raw XML inside <metadata>
     tick_ms     between two ticks; SELDOM where nobody looks at them
     disk_ms     between two writes to a disk; after 64 of them all that it had is written anew
@@ -64,6 +64,7 @@ class GuestSpec:
     devices_xml: str = ""
     metadata_xml: str = ""
     extra_xml: str = ""
+    os_xml: str = ""
 
     @property
     def region_mib(self) -> int:
@@ -131,7 +132,7 @@ def domain_xml(spec: GuestSpec, number: int) -> str:
   <currentMemory unit='MiB'>{spec.memory_mib}</currentMemory>
   <vcpu>1</vcpu>
   <os>
-    <type arch='x86_64' machine='{spec.machine}'>hvm</type>
+    <type arch='x86_64' machine='{spec.machine}'>hvm</type>{spec.os_xml}
     <kernel>{GUEST_IMAGE}/vmlinuz</kernel>
     <initrd>{GUEST_IMAGE}/initrd</initrd>
     <cmdline>{escape(spec.cmdline())}</cmdline>

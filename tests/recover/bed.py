@@ -26,6 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.looks import CONTROLLER, View
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import Proof
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.record import markers
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import Shown
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import connection
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import observe
@@ -66,6 +67,8 @@ class World:
         self.faults: dict[tuple[str, str], str] = {}
         self.now = 0
         self.unmounted: set[str] = set()
+        self.other_storage: set[str] = set()  # hosts with other data at the same paths
+        self.at = ""  # where the run is
         self.guard_said: list[str] = []
         self.written: list[str] = []  # each record
 
@@ -222,6 +225,7 @@ class Host:
     """What the code asks of observe.host.Host."""
 
     capacity_mib = 8192
+    acts = True
     version = ()
     facts = None
     is_connected = True
@@ -229,6 +233,7 @@ class Host:
     def __init__(self, world: World, config: HostConfig) -> None:
         self.world, self.config, self.name = world, config, config.name
         self.away, self.gives_up, self.known_silent = "", False, False
+        self.same_folders: dict[str, Shown] = {}
         self.identity = self.name
 
     @property
@@ -328,8 +333,16 @@ def below(world: World) -> Iterator[None]:
     def has(conn: Host, _facts: object, _path: str) -> bool:
         return conn.name not in world.unmounted
 
+    def number(_path: str) -> int:
+        return 0 if world.at in world.unmounted else 1 + (world.at in world.other_storage)
+
+    def same(conn: Host, _facts: object, path: str, _known: object, *, acts: bool) -> Shown:
+        same = (conn.name in world.other_storage) == (world.at in world.other_storage)
+        return Shown(same, "" if same else f"is not the same there: another directory on {conn.name}")
+
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(fleet, "path_on_target", has))
+        for name, double in (("path_on_target", has), ("identity", number), ("same_file", same)):
+            stack.enter_context(mock.patch.object(fleet, name, double))
         for module in (fleet, roll, protected, observe, connection, recovery):
             stack.enter_context(mock.patch.object(module, "libvirt", BINDING))
         for module in (fleet, service):
@@ -389,6 +402,7 @@ def _judge(world: World, by: str, **about: Any) -> Any:
     ]
     judge_by = by if by in peers or not peers else peers[0]
     for _unused_slice in range(50):
+        world.at = judge_by
         result = service.recover(request(judge_by, views=views), acts=True)
         if result["phase"] != "Recovering":
             return result

@@ -79,7 +79,11 @@ def _history(runtime: Runtime) -> Iterator[Finding]:
 
 def _firmware(spec: DomainSpec, shared: Shared) -> Iterator[Finding]:
     if spec.nvram.startswith("/") and not shared(spec.nvram):
-        yield Finding(Reason.DisksNotLiveMigratable, f"Its NVRAM {spec.nvram} is not on shared storage.")
+        yield nvram_stays(spec.nvram)
+
+
+def nvram_stays(path: str) -> Finding:
+    return Finding(Reason.DisksNotLiveMigratable, f"Its NVRAM {path} is not on shared storage.")
 
 
 def tpm_state(spec: DomainSpec) -> tuple[str, ...]:

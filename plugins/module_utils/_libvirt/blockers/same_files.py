@@ -25,12 +25,14 @@ from typing import Any, NamedTuple
 from ..domain.untrusted import parse_xml
 from ..host.connection import is_lost, libvirt
 from ..host.facts import LOOK_POOL, HostFacts
+from ..host.mounts import LOCAL_FS, SHARED_FS, mount_of
 from .shared_storage import covering_pool
 
 RESTS = 120.0  # seconds since its last change
 MOST = 5  # files that are compared
 TOKEN = "virtops-token-"
 _NO_VOLUME = 50  # VIR_ERR_NO_STORAGE_VOL
+_NUMBERED = (LOCAL_FS | SHARED_FS) - {"cifs", "smb3", "smbfs"}
 
 
 class Shown(NamedTuple):
@@ -164,6 +166,16 @@ class _Directory:
             with suppress(libvirt.libvirtError):
                 volume.delete(0)
         return found if found.same is False else self._differs("a file made there is not seen here")
+
+
+def identity(path: str) -> int:
+    """The number of a file of this host, which each host has that shares its file system. 0: there is none, or not all
+    hosts give it the same (SMB, FUSE, 9p)."""
+    kind, _source = mount_of(path)
+    try:
+        return os.stat(path).st_ino if kind in _NUMBERED else 0
+    except OSError:
+        return 0
 
 
 @contextmanager

@@ -26,14 +26,14 @@ from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host
 from ..store.volumes import StoreError
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass
 class Kept:
     """`at`: since when it is so, UTC. `hosts`: peers that were asked who takes the VMs. `keepers`: peers that have
     this, which a host with a guard asks. `lock`: its libvirt's lock manager, empty for none. `files`: by UUID the VM's
-    files on shared storage."""
+    files on shared storage, each with its `identity`. `nvram`: its path and content, of VMs whose host has it alone."""
 
     host: str
     at: str
@@ -44,7 +44,8 @@ class Kept:
     lock: str = ""
     vms: list[VM] = field(default_factory=list)
     definitions: dict[str, str] = field(default_factory=dict)
-    files: dict[str, list[str]] = field(default_factory=dict)
+    files: dict[str, dict[str, int]] = field(default_factory=dict)
+    nvram: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def refuse(self, refused: Mapping[str, Mapping[str, tuple[Finding, ...]]]) -> None:
         """By UUID: more hosts that do not take the VM."""
@@ -66,6 +67,7 @@ class Kept:
                 raise RecordError("what was kept of the host was written by another version: run protect again")
             vms = raw.pop("vms")
             kept = cls(**raw)
+            kept.nvram = {uuid: (str(path), str(packed)) for uuid, (path, packed) in kept.nvram.items()}
             kept.vms = [_vm_from_dict(vm, kept) for vm in vms]
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             raise RecordError(f"what was kept of the host cannot be read: {exc!r}") from exc

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..._core.claims.admission import quorum_hosts
@@ -14,6 +14,7 @@ from ..._core.model.observation import VM, Observation, Sighting
 from ..._core.model.policy import PolicyError
 from ..._core.reasons.reason import Finding, Reason
 from ..._core.recovery.record import Recovery, Step, Taken, unproven
+from ..blockers.same_files import identity, same_file
 from ..blockers.shared_storage import path_on_target
 from ..host.connection import HostUnreachable, is_lost, keep_state, libvirt
 from ..observe.host import Host, HostConfig, HostNow
@@ -22,7 +23,9 @@ from ..observe.peers import Peers, open_peer
 from ..records import protected, roll
 from ..records.protected import Kept
 from ..records.recovery import RecoveryVolumes
+from . import nvram
 from .look import answers, now
+from .nvram import NvramInUse
 
 _LAST_LOOK = 1.0  # seconds; the host's kernel answers in milliseconds
 
@@ -42,7 +45,7 @@ class Fleet:
         uris = {config.name: config.uri for config in peers}
         if host not in uris:
             raise PolicyError(f"host is {host}: expected one of peers ({', '.join(sorted(uris))})")
-        self.host, self.uri = host, uris[host]
+        self.host, self.uri, self._own = host, uris[host], own.name
         self.others: dict[str, Host] = {own.name: Host(own, acts=acts)}
         self.others |= {c.name: Host(c, open_peer, acts=acts) for c in peers if c.name != host}
         self.keepers = list(quorum_hosts(self.others))
@@ -100,40 +103,52 @@ class Fleet:
         """Write the record as `act` changes it."""
         return self.record.change(lambda old: act(old or Recovery(self.host)))
 
-    def lacking(self, uuid: str, target: str, files: Sequence[str]) -> Finding | None:
-        """Why the target cannot take the VM now, by its files on shared storage; None: it sees them, or cannot tell.
-        It is asked once."""
+    def lacking(self, uuid: str, target: str, files: Mapping[str, int]) -> Finding | None:
+        """Why the target cannot take the VM now, by its files on shared storage, with the identity that its host kept
+        of each; None: it sees the same, or cannot tell. It is asked once."""
         key = uuid, target
         if key not in self._lacking:
             self._lacking[key] = self._missing(target, files) if files else None
         return self._lacking[key]
 
-    def _missing(self, target: str, files: Sequence[str]) -> Finding | None:
+    def _missing(self, target: str, files: Mapping[str, int]) -> Finding | None:
         host = self.others[target]
         try:
             gone = [path for path in files if path_on_target(host.conn, host.facts, path) is False]
+            other = [] if gone else [text for path, kept in files.items() if (text := self._other(host, path, kept))]
         except (HostUnreachable, libvirt.libvirtError) as exc:
             return Finding(Reason.PeerUnreachable, f"{target} cannot be asked for its files: {exc}")
-        if not gone:
-            return None
-        return Finding(Reason.DisksNotLiveMigratable, f"{target} does not have {', '.join(gone)} now.")
+        if gone:
+            return Finding(Reason.DisksNotLiveMigratable, f"{target} does not have {', '.join(gone)} now.")
+        return Finding(Reason.DisksNotLiveMigratable, f"{other[0]}.") if other else None
+
+    def _other(self, host: Host, path: str, kept: int) -> str:
+        """Why that file is not the one that the dead host had: this host compares its own with what was kept, the
+        target's with its own. Empty: it is, or this host does not have it and cannot tell."""
+        mine = identity(path)
+        if mine and kept and mine != kept:
+            return f"{path} is another file on {self._own} than it was on {self.host} (number {mine}, not {kept})"
+        if not mine or host.name == self._own:
+            return ""
+        shown = same_file(host.conn, host.facts, path, host.same_folders, acts=host.acts)
+        return f"Its disk {path} {shown.why}" if shown.same is False else ""
 
     def bind(self, targets: Sequence[tuple[VM, str]]) -> Recovery:
         """Write down where each of them is to be started, before the first start: from then on a host that comes back
         is told so of all of them by its guard."""
         return self.note(lambda old: _bound(old, targets))
 
-    def start(self, vm: VM, target: str, definition: str, known: Recovery, ask: Callable[[], None]) -> Recovery:
+    def start(self, vm: VM, target: str, kept: Kept, known: Recovery, ask: Callable[[], None]) -> Recovery:
         """Start it on this target, unless the record has another one for it. `ask` raises where the playbook has ended.
         Raises HostAnswers."""
         if known.vms[vm.uuid].target != target:
             return known
         try:
             conn = self.others[target].conn
-            dom = _find(conn, vm.uuid) or conn.defineXML(definition)
+            dom = _find(conn, vm.uuid) or self._define(vm.uuid, target, kept)
             self._still(vm, target, dom, ask)
             dom.create()
-        except (HostUnreachable, libvirt.libvirtError, _Elsewhere) as exc:
+        except (HostUnreachable, libvirt.libvirtError, NvramInUse, _Elsewhere) as exc:
             # Where it is not known whether it runs there it is read again, and goes on there or not at all.
             lost = isinstance(exc, HostUnreachable) or (isinstance(exc, libvirt.libvirtError) and is_lost(exc))
             if lost or not self.withdraw(vm.uuid, target) or not str(exc):
@@ -141,6 +156,13 @@ class Fleet:
             why = str(exc)
             return self.note(lambda old: _failed(old, vm.uuid, target, why))
         return self.settle(vm, target, known)[0]
+
+    def _define(self, uuid: str, target: str, kept: Kept) -> Any:
+        """With its NVRAM first: once it is defined anybody may start it."""
+        host = self.others[target]
+        if uuid in kept.nvram:
+            nvram.put(host.conn, host.facts, uuid, *kept.nvram[uuid])
+        return host.conn.defineXML(kept.definitions[uuid])
 
     def settle(self, vm: VM, target: str, known: Recovery) -> tuple[Recovery, str]:
         """It runs there: what is left of its start, and the record, for the guard. (the record, what is missing)"""

@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from ..._core.claims.admission import quorum_hosts
 from ..._core.model.observation import VM
+from ..blockers.off import nvram_stays
+from ..blockers.same_files import identity
+from ..domain.xml import parse_domain
 from ..host.connection import libvirt
 from ..host.mounts import QEMU_CONF
 from ..host.own_boot import own_boot_id
@@ -21,7 +25,7 @@ from ..observe.observe import Observer
 from ..observe.peers import open_peer
 from ..records import protected
 from ..records.protected import Kept
-from . import guard
+from . import guard, nvram
 from .look import now
 
 _LOCK = re.compile(r'^\s*lock_manager\s*=\s*"(\w+)"', re.MULTILINE)
@@ -51,6 +55,7 @@ def protect(own: HostConfig, peers: Sequence[HostConfig], guarded: bool | None, 
         )
         for vm in kept.vms:
             _leave(source, vm, kept)
+        kept.vms = [_with_nvram(vm, kept) for vm in kept.vms]
         asked = [(name, others[name].config.uri) for name in keepers]
         changed = guard.install(own.name, asked, guarded, acts)
         kept.guard = guard.installed(own.name)
@@ -84,11 +89,23 @@ def _leave(source: Host, vm: VM, kept: Kept) -> None:
         dom = source.domain(vm.uuid)
         flags = libvirt.VIR_DOMAIN_XML_SECURE
         kept.definitions[vm.uuid] = dom.XMLDesc(flags | (libvirt.VIR_DOMAIN_XML_INACTIVE if dom.isPersistent() else 0))
-    kept.files[vm.uuid] = [
-        volume["source"]
+    kept.files[vm.uuid] = {
+        volume["source"]: identity(volume["source"])
         for volume in vm.document.get("volumes") or ()
         if volume["kind"] == "file" and volume["shared"] and volume["source"] and not volume["read_only"]
-    ]
+    }
+
+
+def _with_nvram(vm: VM, kept: Kept) -> VM:
+    """One whose NVRAM is kept does not stay for that."""
+    with suppress(KeyError, ValueError):
+        path = parse_domain(kept.definitions[vm.uuid]).nvram
+        stays = nvram_stays(path)
+        packed = nvram.pack(path) if stays in vm.cold_findings else ""
+        if packed:
+            kept.nvram[vm.uuid] = (path, packed)
+            return replace(vm, cold_findings=tuple(one for one in vm.cold_findings if one != stays))
+    return vm
 
 
 def _row(vm: VM) -> dict[str, Any]:

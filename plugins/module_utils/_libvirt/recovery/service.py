@@ -63,7 +63,9 @@ def seen_from(request: Request) -> View:
         kept, _unread = fleet.kept()
         here = {uuid for read in fleet.read().values() for uuid, one in read.domains.items() if one.active}
         vms = [] if kept is None else [vm for vm in kept.vms if vm.active and vm.uuid not in here]
-        return look(request.own.name, fleet.uri, {vm.name: kept.files.get(vm.uuid, []) for vm in vms} if kept else {})
+        return look(
+            request.own.name, fleet.uri, {vm.name: list(kept.files.get(vm.uuid, ())) for vm in vms} if kept else {}
+        )
 
 
 def recover(request: Request, acts: bool) -> dict[str, Any]:
@@ -136,7 +138,7 @@ def _start_all(
                 passes = len(fleet.others) + 1
                 break
             begun = begun or time.monotonic()
-            known = fleet.start(row.vm, row.target, kept.definitions[row.vm.uuid], known, request.ask)
+            known = fleet.start(row.vm, row.target, kept, known, request.ask)
     for row in todo if acts else ():
         missing[row.vm.uuid] = f"Whether it runs on {row.target} is not known. Run recover again."
     blocked = any(row.verdict is Verdict.STAYS for row in rows) or any(missing.values())
@@ -147,14 +149,15 @@ def _start_all(
 
 
 def _placed(request: Request, fleet: Fleet, kept: Kept, known: Recovery, safety: Safety) -> list[Row]:
-    """Each target is asked first whether it has the VM's files: what it had when the host lived may be gone since."""
+    """Each target is asked first whether it has the VM's files, the same ones: what it had when the host lived may be
+    gone since, or other storage be mounted there."""
     obs = fleet.observe(vm.uuid for vm in kept.vms)
     while True:
         rows = take_over(request.host, kept.vms, obs, known, request.policy, safety)
         refused = {}
         for row in rows:
             if row.verdict is Verdict.START and known.taken(row.vm.uuid) is None:
-                why = fleet.lacking(row.vm.uuid, row.target, kept.files.get(row.vm.uuid, ()))
+                why = fleet.lacking(row.vm.uuid, row.target, kept.files.get(row.vm.uuid, {}))
                 refused.update({row.vm.uuid: {row.target: (why,)}} if why is not None else {})
         if not refused:
             return rows

@@ -20,6 +20,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Clock, HostEntry, Roll, Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import recovery, roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import fleet
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery.nvram import NvramInUse
 from ansible_collections.virtops.maintenance.tests.recover import bed, judge
 from ansible_collections.virtops.maintenance.tests.recover.bed import DEAD, Killed, World, agent, recover
 
@@ -154,7 +156,7 @@ def test_a_target_that_does_not_have_the_files_now_takes_no_vm() -> None:
     """Before anything is started. Once it has them the same command starts what stayed."""
     world = fresh()
     with bed.below(world):
-        world.protect(files={vm: [f"/shared/{vm}.img"] for vm in VMS})
+        world.protect(files={vm: {f"/shared/{vm}.img": 1} for vm in VMS})
         world.cut_power()
         world.unmounted = {"b", "c"}
         assert go(world)["phase"] == "Recovered"
@@ -165,7 +167,7 @@ def test_a_target_that_does_not_have_the_files_now_takes_no_vm() -> None:
 def test_what_no_target_has_stays_with_its_files_named() -> None:
     world = fresh()
     with bed.below(world):
-        world.protect(files={"db": ["/shared/db.img"]})
+        world.protect(files={"db": {"/shared/db.img": 1}})
         world.cut_power()
         world.unmounted = {"b", "c", "d"}
         told = {row["name"]: row for row in go(world)["vms"]}
@@ -173,6 +175,51 @@ def test_what_no_target_has_stays_with_its_files_named() -> None:
         assert elsewhere(world, "web") and not elsewhere(world, "db")
         world.unmounted.clear()
         assert go(world)["phase"] == "Recovered" and elsewhere(world, "db")
+
+
+@pytest.mark.parametrize(
+    ("other", "at", "words"),
+    [
+        ("c", "", ""),  # the others take them
+        ("bcd", "", "/shared/db.img is another file on b than it was on a (number 2, not 1)"),
+        ("cd", "b", "Its disk /shared/db.img is not the same there: another directory on"),  # b has no room
+    ],
+)
+def test_a_target_that_has_other_storage_at_that_path_now_takes_no_vm(other: str, at: str, words: str) -> None:
+    """What protect compared may be mounted otherwise since: it is compared again, before anything is started."""
+    world = fresh()
+    with bed.below(world):
+        refused = {"cold_refused_by": {at: (Finding(Reason.NoTargetWithCapacity, "It is full."),)}} if at else {}
+        world.protect(dict.fromkeys(VMS, refused), files={vm: {f"/shared/{vm}.img": 1} for vm in VMS})
+        world.cut_power()
+        world.other_storage = set(other)
+        told = {row["name"]: row for row in go(world)["vms"]}
+        assert not [event for event in world.log if event[0] == "define" and event[1] in other]
+        if words:
+            assert (told["db"]["verdict"], told["db"]["reason"]) == ("stays", "DisksNotLiveMigratable")
+            assert words in told["db"]["message"]
+        else:
+            good(world)
+
+
+def test_its_nvram_is_there_before_its_definition_and_one_of_another_vm_is_not_touched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def put(conn: bed.Host, _facts: object, uuid: str, path: str, packed: str) -> None:
+        world.effect("nvram", conn.name, uuid)
+        assert (path, packed) == ("/nvram/db.fd", "text") and uuid not in world.domains[conn.name]
+        if conn.name == "b":
+            raise NvramInUse(f"its NVRAM {path} is that of other there")
+
+    world = fresh()
+    with bed.below(world):
+        monkeypatch.setattr(fleet.nvram, "put", put)
+        world.protect(nvram={"db": ("/nvram/db.fd", "text")})
+        world.cut_power()
+        assert go(world)["phase"] == "Recovered"
+        good(world)
+        assert elsewhere(world, "db") != ["b"] and [one[2] for one in world.log if one[0] == "nvram"] == ["db"] * 2
+        assert record(world).vms["db"].tried == ["b"]
 
 
 def test_two_at_once_start_each_vm_once() -> None:

@@ -16,10 +16,13 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import same_files
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.off import nvram_stays
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import identity
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import HostConfig
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import protected
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.protected import Kept
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import keep
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import keep, nvram
 from ansible_collections.virtops.maintenance.tests.recover import bed
 
 XML = "<domain type='kvm'><name>web</name><uuid>web</uuid><memory>1</memory></domain>"
@@ -36,7 +39,7 @@ def keepers() -> Iterator[list[bed.Host]]:
 
 def kept(at: str = "t1", **about: Any) -> Kept:
     vm = VM("web", "web", "a", memory_mib=512, cold_refused_by={"c": (NO_NET,)}, **about)
-    return Kept("a", at, "boot", ["b", "c"], ["b", "c"], True, "lockd", [vm], {"web": XML}, {"web": ["/shared/web"]})
+    return Kept("a", at, "boot", ["b", "c"], ["b", "c"], True, "lockd", [vm], {"web": XML}, {"web": {"/shared/web": 1}})
 
 
 def back(one: Kept) -> VM:
@@ -62,7 +65,7 @@ def test_one_that_is_transient_or_cannot_be_read_stays() -> None:
     assert back(unread).cold_findings[0].reason is Reason.MigratableNotKnown
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2}', '{"schema": 1, "vms": [], "more": 1}'])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1}', '{"schema": 2, "vms": [], "more": 1}'])
 def test_what_is_not_that_is_an_error(text: str) -> None:
     with pytest.raises(RecordError, match="was kept of the host"):
         Kept.from_json(text)
@@ -124,7 +127,73 @@ def test_what_is_kept_of_a_vm_is_its_next_start_with_its_secrets_and_its_files_t
             ("block", "/dev/vg/web", True, False),
         )
     ]
+    monkeypatch.setattr(keep, "identity", len)
     one = Kept("a", "t", "boot", [], [])
     keep._leave(source, VM("web", "web", "a", document={"volumes": volumes}), one)
     assert asked == [bed.BINDING.VIR_DOMAIN_XML_SECURE | bed.BINDING.VIR_DOMAIN_XML_INACTIVE]
-    assert (one.definitions, one.files) == ({"web": XML}, {"web": ["/shared/web"]})
+    assert (one.definitions, one.files) == ({"web": XML}, {"web": {"/shared/web": 11}})
+
+
+def test_a_small_nvram_is_kept_and_put_in_place(tmp_path: Path) -> None:
+    """What lies there of an earlier stay is replaced; another VM's is not touched."""
+    file = tmp_path / "web_VARS.fd"
+    file.write_bytes(b"\xff" * 500_000 + b"boots from vda")
+    xml = XML.replace("<memory>", f"<os><type>hvm</type><nvram>{file}</nvram></os><memory>")
+    stays = (nvram_stays(str(file)), LOCAL)
+    one = Kept("a", "t", "boot", [], [], vms=[VM("web", "web", "a", cold_findings=stays)], definitions={"web": xml})
+    assert keep._with_nvram(one.vms[0], one).cold_findings == (LOCAL,)
+    path, packed = Kept.from_json(one.to_json()).nvram["web"]
+    assert path == str(file) and len(packed) < 4000
+
+    there = Pool({"web_VARS.fd": b"old"})
+    target: Any = SimpleNamespace(pools={"nvram": SimpleNamespace(name="nvram", type="dir", target=str(tmp_path))})
+    nvram.put(there, target, "web", path, packed)
+    assert there.files == {"web_VARS.fd": file.read_bytes()}
+    there.domains.append(SimpleNamespace(UUIDString=lambda: "db", name=lambda: "db", XMLDesc=lambda _flags: xml))
+    with pytest.raises(nvram.NvramInUse, match=f"its NVRAM {file} is that of db there"):
+        nvram.put(there, target, "web", path, packed)
+
+    file.write_bytes(b"x" * (nvram.MOST + 1))
+    for unfit in (str(file), str(tmp_path / "none")):
+        assert nvram.pack(unfit) == ""
+    assert keep._with_nvram(VM("web", "web", "a", cold_findings=stays), one).cold_findings == stays
+
+
+class Pool:
+    """A target with one pool: it is connection, pool, volume and stream."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files, self.domains, self._name = files, list[Any](), ""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_args: self  # storagePoolLookupByName, newStream, refresh, upload, finish
+
+    def listAllDomains(self, _flags: int) -> list[Any]:  # noqa: N802 - libvirt's name
+        return self.domains
+
+    def storageVolLookupByName(self, name: str) -> Pool:  # noqa: N802 - libvirt's name
+        self._name = name
+        return self
+
+    def delete(self, _flags: int) -> None:
+        del self.files[self._name]
+
+    def createXML(self, xml: str, _flags: int) -> Pool:  # noqa: N802 - libvirt's name
+        self._name = xml.partition("<name>")[2].partition("</name>")[0]
+        self.files[self._name] = b""
+        return self
+
+    def send(self, data: bytes) -> int:
+        self.files[self._name] += data
+        return len(data)
+
+
+def test_the_number_of_a_file_is_what_hosts_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, copy = tmp_path / "web.img", tmp_path / "copy.img"
+    file.write_bytes(b"data")
+    copy.write_bytes(b"data")
+    monkeypatch.setattr(same_files, "mount_of", lambda _path: ("nfs4", "nas:/export"))
+    assert identity(str(file)) == file.stat().st_ino != identity(str(copy))
+    assert identity(str(tmp_path / "none")) == 0
+    monkeypatch.setattr(same_files, "mount_of", lambda _path: ("fuse.sshfs", "nas:/export"))
+    assert identity(str(file)) == 0
