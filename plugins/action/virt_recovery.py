@@ -76,12 +76,14 @@ class ActionModule(ActionBase):
                 if line not in shown:
                     Display().display(stamped(plain(line)))
                     shown.add(line)
+            for text in result.pop("warnings", ()):
+                if text not in shown:
+                    Display().warning(plain(text))
+                    shown.add(text)
             if result.get("phase") != "Recovering":
                 break
             args |= self._of_next(result, time.monotonic() - begun)
         result["not_done"] = failure(result)
-        for text in result.pop("warnings", ()):
-            Display().warning(plain(text))
         if "looks" in result:
             result["stats"], result["event"] = stats(result), event(result, result["not_done"])
         return {**base, **result}

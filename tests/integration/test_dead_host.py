@@ -58,7 +58,7 @@ def test_a_host_dies_and_comes_back(lab: Lab) -> None:
     assert set(begun) == {"web", "fw"}
     assert min(stamp for found in begun.values() for stamp, _host in found) > case.event(lab, "read as off") > killed
     lab.wait_ticking(["web", "fw"])
-    assert "boots-from-vda" in lab.host(begun["fw"][0][1]).exec(f"cat {NVRAM}")
+    assert "boots-from-vda" in lab.host(begun["fw"][0][1]).exec(f"cat {NVRAM}").stdout
 
     case.power_back(lab)
     lab.wait_ticking(["local"])  # its host has it; web was refused to it, whose autostart is on

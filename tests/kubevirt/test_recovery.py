@@ -23,7 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import LockHeld
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import AccessDenied, LockHeld
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.names import ROLL
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import Lock
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import pack
@@ -383,6 +383,32 @@ def test_a_node_that_an_operator_recovers_is_left_to_it(sim, rescue, monkeypatch
     result = rescue.run(FENCED)
     assert result["phase"] == "Refused" and named in result["message"], result
     assert untouched(sim, "vm")
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_an_operator_that_may_not_be_read_is_told_and_one_that_is_not_installed_is_not(
+    sim, rescue, monkeypatch, installed
+) -> None:
+    """RBAC is asked first: where there is no such kind the answer is 403, too."""
+    sim.add_vm("vm", "n1")
+    die(sim)
+    real = {call: getattr(Client, call) for call in ("find", "list")}
+
+    def denied(self: Client, path: str, *more: Any) -> Any:
+        if "nodehealthchecks" in path:
+            raise AccessDenied(403, "not yours", "list", "nodehealthchecks")
+        return real["list"](self, path, *more)
+
+    def found(self: Client, path: str) -> Any:
+        group = path == "/apis/remediation.medik8s.io/v1alpha1"
+        return ({"kind": "APIResourceList"} if installed else None) if group else real["find"](self, path)
+
+    monkeypatch.setattr(Client, "list", denied)
+    monkeypatch.setattr(Client, "find", found)
+    result = rescue.slice(FENCED)
+    told = [text for text in result["warnings"] if "Whether an operator recovers n1 already is not known" in text]
+    assert bool(told) == installed and not untouched(sim, "vm")
+    assert not installed or "nodehealthchecks" in told[0]
 
 
 @pytest.mark.parametrize("check", [unhealthy("n2"), unhealthy("n1", timedOut="2026-11-27T14:13:00Z")])

@@ -44,6 +44,7 @@ class DeadNode:
         self.name = name
         self.obj: Obj = {}
         self.taken_out = False  # by this run
+        self.unread: list[str] = []  # what of other operators could not be read
         self._attachments = Attachments(client, name)
 
     def read(self) -> NodeSeen:
@@ -127,7 +128,7 @@ class DeadNode:
         self.obj = self._client.merge(names.node(self.name), {**patch, **({"spec": spec} if spec else {})})
 
     def operators(self) -> list[str]:
-        """Who recovers it already. What may not be read, or is not installed, is none."""
+        """Who recovers it already. What is not installed is none; what may not be read stands in `unread`."""
         found = self._machine()
         for kind, path in _OPERATORS.items():
             found += [
@@ -149,14 +150,27 @@ class DeadNode:
         self._client.optional.add(path)
         try:
             return list(self._client.list(path)[0])
-        except KubeError:
+        except KubeError as exc:
+            group, _slash, resource = path.rpartition("/")
+            if exc.code != 404 and self._found(group) is not None:  # the API tells everybody what is installed
+                self._not_read(resource, exc)
             return []
+
+    def _not_read(self, what: str, exc: KubeError) -> None:
+        text = f"Whether an operator recovers {self.name} already is not known: {exc} ({what})."
+        self.unread.append(f"{text} Bind the account to docs/kubevirt-clusterrole-recovery.yml.")
 
     def _machine(self) -> list[str]:
         namespace, _slash, name = facts.annotations(self.obj).get(_MACHINE, "").partition("/")
         if not name:
             return []
-        machine = self._found(f"{_MACHINES}/namespaces/{names.one(namespace)}/machines/{names.one(name)}")
+        path = f"{_MACHINES}/namespaces/{names.one(namespace)}/machines/{names.one(name)}"
+        self._client.optional.add(path)
+        try:
+            machine = self._client.find(path)
+        except KubeError as exc:
+            self._not_read("machines", exc)
+            return []
         busy = machine is not None and (facts.deleted(machine) or _EXTERNAL in facts.annotations(machine))
         return [f"The Machine API (MachineHealthCheck, Machine {name})"] if busy else []
 

@@ -78,8 +78,10 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
         node = DeadNode(client, request.node)
         seen = node.read()
         if not acts or not may_write(judge_node(seen), read(node.notes, names.RECOVERY)):
-            return _slice(request, node, seen, acts)
-        return _leased(request, client, node)
+            found = _slice(request, node, seen, acts)
+        else:
+            found = _leased(request, client, node)
+        return {**found, "warnings": [*found.get("warnings", ()), *dict.fromkeys(node.unread)]}
     finally:
         client.close()
 
