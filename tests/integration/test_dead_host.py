@@ -20,10 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recov
 from lab import GuestSpec, Lab
 
 NVRAM = "/var/lib/libvirt/qemu/nvram/fw_VARS.fd"
-FIRMWARE = (
-    "<loader readonly='yes' type='pflash'>/usr/share/seabios/bios-256k.bin</loader>"
-    f"<nvram>{NVRAM}</nvram>"
-)
+FIRMWARE = f"<loader readonly='yes' type='pflash'>/usr/share/seabios/bios-256k.bin</loader><nvram>{NVRAM}</nvram>"
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 

@@ -213,9 +213,9 @@ def test_a_node_that_reports_between_the_last_look_and_the_taint_gets_none(sim, 
     assert found["phase"] == "Alive" and untouched(sim, "vm"), found
 
 
-@pytest.mark.parametrize("at", range(1, 3))
+@pytest.mark.parametrize("at", range(2, 4))
 def test_killed_at_any_write_the_same_command_carries_it_on(sim, rescue, monkeypatch, at) -> None:
-    """The Lease, and what makes the node out of service."""
+    """What makes the node out of service, and what is told of it."""
     sim.add_vm("vm", "n1")
     die(sim)
     rescue.run()
@@ -231,6 +231,9 @@ def test_killed_at_any_write_the_same_command_carries_it_on(sim, rescue, monkeyp
     found = rescue.run(FENCED)
     assert found["phase"] == "Recovered" and sim.node_of("vm") in ("n2", "n3"), found
     assert [v["metadata"]["name"] for v in sim.all(VMIS) if not final(v)] == ["vm"] and sim.leftovers() == []
+    rescue.run(FENCED)
+    noted = [one["reason"] for one in events(sim)]
+    assert noted.count("MaintenanceRecoveryEnded") == 1, "by whoever carried it on, and once"
 
 
 def test_vms_that_somebody_started_are_started_again_where_that_is_asked_for(sim, rescue) -> None:

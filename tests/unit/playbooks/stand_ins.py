@@ -114,7 +114,9 @@ class ActionModule(ActionBase):
         if os.environ["FAULT"] == f"{host} lives":
             return {"phase": "Alive", "may_be_fenced": False, "message": "it lives.", "not_done": ""}
         phase = "Recovered" if proof else "Unproven"
-        return {"phase": phase, "may_be_fenced": not proof, "message": "dead", "not_done": "" if proof else "no proof"}
+        about = {"event": {"event": "recovered" if proof else "failed", "host": host, "message": "dead"}, "stats": {}}
+        return {"phase": phase, "may_be_fenced": not proof, "message": "dead", "not_done": "" if proof else "no proof",
+                **about}
 """
 
 FENCE_STAND_IN = """

@@ -377,6 +377,31 @@ def test_a_host_that_does_not_come_back_is_recovered_where_the_user_says_so(
 
 
 @pytest.mark.full
+@pytest.mark.parametrize(
+    ("fault", "calls", "event"),
+    [
+        ("", [LOOKED, PROVEN], ("recovered", "dead")),
+        ("host-a stays on", [LOOKED], ("failed", "its status is still on.")),
+    ],
+)
+def test_recover_looks_fences_starts_and_leaves_what_came_of_it(
+    roll: Roll, fault: str, calls: list[str], event: tuple[str, str]
+) -> None:
+    """Where the agent failed its words are in the notification and in the report."""
+    note = {"content": "{{ maintenance_event | to_json }}", "dest": f"{roll.folder}/told"}
+    roll.write("notify.yml", json.dumps([{"ansible.builtin.copy": note}]))
+    given = {"maintenance_fence": {"agent": "fence_bed"}, "maintenance_fence_tasks": "not-there.yml"}
+    given |= {"maintenance_notify": "notify.yml", "maintenance_report": str(roll.folder)}
+    words = ("-e", "maintenance_hosts=host-a", "-e", json.dumps(given))
+    code, text = roll.run(fault, *words, playbook="recover")
+    assert bool(code) == bool(fault) and roll.steps == calls, text
+    told = json.loads((roll.folder / "told").read_text())
+    kept = json.loads((roll.folder / "recovery-host-a.json").read_text())
+    assert (told["event"], told["message"]) == event and kept["event"] == told, text
+    assert kept["phase"] == ("Unproven" if fault else "Recovered")
+
+
+@pytest.mark.full
 def test_one_that_cannot_be_asked_whether_it_needs_a_reboot_is_recorded_as_lost(roll: Roll) -> None:
     inventory = json.loads((roll.folder / "inventory.json").read_text())
     inventory["all"]["hosts"]["host-a"] |= {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}

@@ -113,7 +113,8 @@ def why_it_stays(namespace: str, name: str, bare: bool, restarts: bool, strategy
 
 @dataclass
 class NodeRecovery:
-    """What is kept on the Node. `boot_id`: as it was when it was found dead. `cordoned`: by us."""
+    """What is kept on the Node. `boot_id`: as it was when it was found dead. `cordoned`: by us. `told`: the phase that
+    its last Event has."""
 
     run: str = ""
     requester: str = ""
@@ -123,6 +124,7 @@ class NodeRecovery:
     cordoned: bool = False
     proof: Proof | None = None
     vms: list[Guest] = field(default_factory=list)
+    told: str = ""
 
     def to_json(self) -> str:
         return json.dumps({**asdict(self), "schema": SCHEMA, "proof": self.proof.to_dict() if self.proof else None})

@@ -92,7 +92,10 @@ def with_recovery(why: str, asked: Mapping[str, Any]) -> str:
         return f"{why}. Its recovery is incomplete (maintenance_on_dead): {failure.strip().rstrip('.')}"
     if not found:
         return why
-    became = "its VMs run elsewhere" if found["phase"] == "Recovered" else str(found["message"]).rstrip(".")
+    became = str(found.get("message")).rstrip(".")
+    if found["phase"] == "Recovered":
+        proof = (found.get("stats") or {}).get("proof")
+        became = f"its VMs run elsewhere{f' ({proof})' if proof else ''}"
     return f"{why}. Its recovery (maintenance_on_dead): {became}"
 
 

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
-from ..._core.recovery.nodes import Guest, GuestNow, NodeRecovery, NodeSeen, why_it_stays
+from ..._core.recovery.nodes import Guest, GuestNow, NodeRecovery, NodeSeen, read, why_it_stays
 from ..api.client import Client
 from ..api.errors import KubeError, NodeUnknown
 from ..objects import facts, names, nodes
@@ -105,6 +107,16 @@ class DeadNode:
     def note(self, known: NodeRecovery) -> None:
         """Keep it on the Node."""
         self._write({"annotations": {names.RECOVERY: known.to_json()}}, {})
+
+    def note_told(self, phase: str) -> None:
+        """In the record that stands by now. Where others write the Node each time it is told again."""
+        for _try in range(_TRIES):
+            with suppress(KubeError):
+                self.read()
+                known = read(self.notes, names.RECOVERY)
+                if known is not None:
+                    self.note(replace(known, told=phase))
+                return
 
     def take_out(self, known: NodeRecovery) -> None:
         """The record, the cordon and the taint in one write, of the Node as it was read: what it changed since, its

@@ -121,9 +121,11 @@ def _events(request: Request, client: Client, node: DeadNode, found: Mapping[str
     who = f" of {request.requester}" if request.requester else ""
     whose = f"run {request.run_id}{who}{f': {request.reason}' if request.reason else ''}"
     known = read(node.notes, names.RECOVERY)
-    ends = known is None or known.run == request.run_id
-    told = notices(found, whose, node.taken_out, ends)
+    phase = found["phase"]
+    told = list(notices(found, whose, node.taken_out, known is None or known.told != phase))
     cautions = [note_on_node(client, node.obj, Notice(*one), system_clock().wall()) for one in told]
+    if known is not None and phase in ("Recovered", "Blocked") and known.told != phase:
+        node.note_told(phase)
     return sorted({one for one in cautions if one})
 
 

@@ -117,7 +117,10 @@ def test_a_host_is_recovered_only_after_a_reboot_of_the_roll(
     ("asked", "said"),
     [
         ({}, "It is lost"),
-        ({"result": {"phase": "Recovered"}}, "It is lost. Its recovery (maintenance_on_dead): its VMs run elsewhere"),
+        (
+            {"result": {"phase": "Recovered", "stats": {"proof": "off at T2, by fence_lab (ctl)"}}},
+            "It is lost. Its recovery (maintenance_on_dead): its VMs run elsewhere (off at T2, by fence_lab (ctl))",
+        ),
         (
             {"result": {"phase": "Alive", "message": "it lives."}},
             "It is lost. Its recovery (maintenance_on_dead): it lives",
