@@ -16,6 +16,7 @@ BUILD := $(CURDIR)/build
 VENV := $(BUILD)/venv
 IMPORTER := $(BUILD)/importer
 PEERS := $(BUILD)/peers
+BMC := $(BUILD)/bmc
 DOCS_VENV := $(BUILD)/docs-venv
 PY := $(VENV)/bin/python
 TOOLS := tests/tools
@@ -66,6 +67,13 @@ $(STAMPS)/peers: tests/requirements/peers.txt $(TOOLS)/find_python
 	@python=$$($(TOOLS)/find_python); echo "peers: $$python -> build/peers"; \
 	rm -rf $(PEERS); "$$python" -m venv $(PEERS)
 	@$(PEERS)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/peers.txt
+	@mkdir -p $(@D) && touch $@
+
+# And the agents, with the simulated BMC of fence_ipmilan.
+$(STAMPS)/bmc: tests/requirements/bmc.txt $(TOOLS)/find_python
+	@$(TOOLS)/apt_install fence-agents openipmi
+	@python=$$($(TOOLS)/find_python); echo "bmc: $$python -> build/bmc"; rm -rf $(BMC); "$$python" -m venv $(BMC)
+	@$(BMC)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/bmc.txt
 	@mkdir -p $(@D) && touch $@
 
 $(STAMPS)/docs: tests/requirements/docs.txt $(TOOLS)/find_python
@@ -194,7 +202,7 @@ else
 	$(TOOLS)/sanity $(SANITY_ARGS)
 endif
 
-unit: venv ## pytest, no lab needed (PYTEST_ARGS for a part)
+unit: venv $(if $(QUICK),,$(STAMPS)/bmc) ## pytest, no lab needed (PYTEST_ARGS for a part)
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) -n 2 $(SPREAD) -m "not lab$(NOT_FULL)" --junit-xml=$(BUILD)/reports/unit.xml $(PYTEST_ARGS) $(wildcard tests/unit tests/lab/tests)
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -19,7 +20,8 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._playbook.fence import FenceError, fence
 
 NEEDED = ("fence_redfish", "sushy-emulator", "openssl")
-MISSING = [name for name in NEEDED if shutil.which(name) is None]
+BIN = Path(__file__).resolve().parents[5] / "build" / "bmc" / "bin"
+MISSING = [name for name in NEEDED if shutil.which(name, path=f"{BIN}:{os.environ['PATH']}:/usr/sbin") is None]
 pytestmark = [
     pytest.mark.full,
     pytest.mark.skipif(
@@ -35,7 +37,7 @@ SUSHY_EMULATOR_AUTH_FILE = "{folder}/users"
 # The password as bcrypt has it.
 USERS = "ann:$2b$04$H77XCeRh8LYApbG5.82qM.CfOGFugeLkF72pvG6hEK0Z0oVVdjYWa\n"
 CERTIFICATE = "openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=bmc"
-EMULATOR = "sushy-emulator --config conf.py --fake -i 127.0.0.1 --ssl-certificate cert.pem --ssl-key key.pem -p"
+EMULATOR = "--config conf.py --fake -i 127.0.0.1 --ssl-certificate cert.pem --ssl-key key.pem -p"
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def options(tmp_path: Path) -> Iterator[dict[str, Any]]:
     subprocess.run(CERTIFICATE.split(), cwd=tmp_path, check=True, capture_output=True)
     given = {"ip": "127.0.0.1", "ipport": port, "username": "ann", "password": PASSWORD, "ssl_insecure": True}
     given["systems_uri"] = "/redfish/v1/Systems/u-a"
-    argv = [*EMULATOR.split(), str(port)]
+    argv = [str(shutil.which("sushy-emulator", path=f"{BIN}:{os.environ['PATH']}")), *EMULATOR.split(), str(port)]
     with (tmp_path / "out").open("w") as out, subprocess.Popen(argv, cwd=tmp_path, stdout=out, stderr=out) as bmc:
         try:
             _listens(port)
