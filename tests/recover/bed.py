@@ -69,6 +69,7 @@ class World:
         self.unmounted: set[str] = set()
         self.other_storage: set[str] = set()  # hosts with other data at the same paths
         self.at = ""  # where the run is
+        self.serves_at = 0  # by `now`, when the agents answer
         self.guard_said: list[str] = []
         self.written: list[str] = []  # each record
 
@@ -93,6 +94,10 @@ class World:
         self.now += 1
         return f"2026-11-27T{14 + self.now // 3600:02}:{self.now // 60 % 60:02}:{self.now % 60:02}Z"
 
+    def answers(self, name: str) -> dict[str, Any]:
+        """Of a VM whose agent answered when it was protected."""
+        return {"document": {"name": name, "agent_connected": True}}
+
     def vm(self, name: str, autostart: bool = True, host: str = DEAD, active: bool = True) -> str:
         """It runs on that host."""
         dom = self.domains[host][name] = Domain(self, host, name, autostart)
@@ -105,7 +110,7 @@ class World:
         peers = [name for name in self.names if name != DEAD]
         about = {"guard": self.guarded, "hosts": peers, "keepers": peers[:3], **other}
         found = [
-            VM(n, n, DEAD, d.state(), 512, autostart=d.auto, document={"name": n}, **(vms or {}).get(n, {}))
+            VM(n, n, DEAD, d.state(), 512, autostart=d.auto, **{"document": {"name": n}, **(vms or {}).get(n, {})})
             for n, d in self.domains[DEAD].items()
         ]
         xml = "<domain type='kvm'><name>{0}</name><uuid>{0}</uuid><memory>1</memory></domain>".format
@@ -188,6 +193,9 @@ class Domain:
         if self.active:
             self.active = False
             self.world.log.append(("ends", self.host, self._name))
+
+    def XMLDesc(self, _flags: int) -> str:  # noqa: N802 - libvirt's name
+        return self._name
 
     def isActive(self) -> bool:  # noqa: N802 - libvirt's name
         self.world.reach(self.host)
@@ -340,7 +348,12 @@ def below(world: World) -> Iterator[None]:
         same = (conn.name in world.other_storage) == (world.at in world.other_storage)
         return Shown(same, "" if same else f"is not the same there: another directory on {conn.name}")
 
+    def agent_answers(xml: str) -> bool:
+        world.log += [("serves", "", xml)] if world.now >= world.serves_at else []
+        return world.now >= world.serves_at
+
     with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(fleet, "agent_connected", agent_answers))
         for name, double in (("path_on_target", has), ("identity", number), ("same_file", same)):
             stack.enter_context(mock.patch.object(fleet, name, double))
         for module in (fleet, roll, protected, observe, connection, recovery):

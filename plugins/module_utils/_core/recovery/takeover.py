@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ..decision.placement import Placement
-from ..decision.strategy import choose
+from ..decision.strategy import Choice, Way, choose
+from ..model import wall
 from ..model.observation import ARRIVING, VM, Observation, Sighting, State, is_active
 from ..model.policy import Limits, Policy
 from ..reasons.reason import Finding, Reason
@@ -23,6 +24,7 @@ from .record import Recovery, Step, Taken
 
 # Its memory came from the host that is off. libvirt ends one that has not run yet when its connection is seen dead.
 _HALF = ARRIVING | {State.POSTCOPY_FAILED}
+SERVES_WITHIN = 60.0  # seconds
 # Starts are not migrations: no limit of those holds for them.
 _NO_LIMITS = Limits(10**9, 10**9, 10**9)
 
@@ -82,9 +84,20 @@ def take_over(
     rows = []
     for vm in sorted(kept, key=lambda vm: (-choices[vm.uuid].priority, -vm.memory_mib, vm.name)):
         seen = obs.sightings.get(vm.uuid, [])
-        row = _known(vm, seen, recovery.taken(vm.uuid), silent) or _place(vm, placement, obs.nodes, recovery, safety)
+        row = _known(vm, seen, recovery.taken(vm.uuid), silent) or _others(vm, choices[vm.uuid])
+        row = row or _place(vm, placement, obs.nodes, recovery, safety)
         rows.append(replace(row, priority=choices[vm.uuid].priority))
     return rows
+
+
+def goes_before(row: Row, other: Row, known: Recovery, now: str) -> bool:
+    """Is this one to serve before the other is started? So it is with one of a higher priority that was just started,
+    and whose agent answered when it was protected. Not for longer than SERVES_WITHIN: its guest may be broken."""
+    taken = known.taken(row.vm.uuid)
+    if taken is None or taken.step is not Step.RUNS or not isinstance(row.vm, VM):
+        return False
+    answers = row.vm.document.get("agent_connected") is True
+    return answers and row.priority > other.priority and now <= wall.after(taken.at, SERVES_WITHIN)
 
 
 def _known(vm: VM, seen: Sequence[Sighting], taken: Taken | None, silent: Sequence[str]) -> Row | None:
@@ -115,6 +128,14 @@ def _known(vm: VM, seen: Sequence[Sighting], taken: Taken | None, silent: Sequen
         text = f"It is defined on {seen[0].node} too, and is off there. Nobody of ours did that."
         return Row(vm, Verdict.STAYS, seen[0].node, Finding(Reason.MayStartTwice, text))
     return None
+
+
+def _others(vm: VM, choice: Choice) -> Row | None:
+    """One that is its owner's to move is its owner's to start: a cluster manager would start it a second time."""
+    if choice.way is not Way.EXTERNAL:
+        return None
+    text = f"{vm.owner or 'Its owner'} moves it, and starts it again, too (External, by {choice.decided_by})."
+    return Row(vm, Verdict.STAYS, finding=Finding(Reason.ExternalOwner, text))
 
 
 def _place(vm: VM, placement: Placement, nodes: Iterable[str], recovery: Recovery, safety: Safety) -> Row:

@@ -16,6 +16,7 @@ from ..._core.reasons.reason import Finding, Reason
 from ..._core.recovery.record import Recovery, Step, Taken, unproven
 from ..blockers.same_files import identity, same_file
 from ..blockers.shared_storage import path_on_target
+from ..domain.xml import agent_connected
 from ..host.connection import HostUnreachable, is_lost, keep_state, libvirt
 from ..observe.host import Host, HostConfig, HostNow
 from ..observe.observe import node_of
@@ -175,6 +176,13 @@ class Fleet:
             except (HostUnreachable, libvirt.libvirtError) as exc:
                 return known, f"Its autostart is not set there: {exc}. Run recover again."
         return self.note(lambda old: _runs(old, vm, target)), ""
+
+    def serves(self, uuid: str, target: str) -> bool:
+        """Does its agent answer there? Where that cannot be read nobody waits for it."""
+        try:
+            return agent_connected(self.others[target].domain(uuid).XMLDesc(0))
+        except (HostUnreachable, libvirt.libvirtError, ValueError):
+            return True
 
     def _still(self, vm: VM, target: str, dom: Any, ask: Callable[[], None]) -> None:
         """Right before the start: is the host still silent, and this still the target? The record stands by now, so a

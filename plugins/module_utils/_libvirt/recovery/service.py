@@ -24,13 +24,15 @@ from ..._core.recovery.back import Fate, come_back, since
 from ..._core.recovery.looks import Judgement, Looks, View, judge
 from ..._core.recovery.proof import Proof, contradicted, given
 from ..._core.recovery.record import Recovery, Step, unproven
-from ..._core.recovery.takeover import Row, Safety, Verdict, take_over
+from ..._core.recovery.takeover import SERVES_WITHIN, Row, Safety, Verdict, goes_before, take_over
 from ..host.connection import keep_state
 from ..observe.host import Host, HostConfig, HostNow
 from ..observe.peers import open_peer
 from ..records.protected import Kept
 from .fleet import Fleet, HostAnswers
 from .look import look, now
+
+_PAUSE = 1.0
 
 
 @dataclass(frozen=True)
@@ -138,13 +140,31 @@ def _start_all(
                 passes = len(fleet.others) + 1
                 break
             begun = begun or time.monotonic()
+            first = _serve_first(fleet, rows, row, known, begun + request.seconds)
+            if first:
+                text = f"It is started once {', '.join(first)} serves, or {SERVES_WITHIN:.0f} s after its start."
+                result = _result(request, "Recovering", judged, known, rows, kept)
+                return _with_messages(result, {row.vm.uuid: text})
             known = fleet.start(row.vm, row.target, kept, known, request.ask)
     for row in todo if acts else ():
         missing[row.vm.uuid] = f"Whether it runs on {row.target} is not known. Run recover again."
     blocked = any(row.verdict is Verdict.STAYS for row in rows) or any(missing.values())
-    result = _result(request, "Blocked" if blocked else "Recovered", judged, known, rows, kept)
+    return _with_messages(_result(request, "Blocked" if blocked else "Recovered", judged, known, rows, kept), missing)
+
+
+def _serve_first(fleet: Fleet, rows: Sequence[Row], row: Row, known: Recovery, until: float) -> list[str]:
+    """Names of the VMs that are waited for before this one is started. Empty: there is none, or no more."""
+    while True:
+        first = [one for one in rows if goes_before(one, row, known, now())]
+        names = [one.vm.name for one in first if not fleet.serves(one.vm.uuid, known.vms[one.vm.uuid].target)]
+        if not names or time.monotonic() > until:
+            return names
+        time.sleep(_PAUSE)
+
+
+def _with_messages(result: dict[str, Any], more: Mapping[str, str]) -> dict[str, Any]:
     for one in result["vms"]:
-        one["message"] = one["message"] or missing.get(one["uuid"], "")
+        one["message"] = one["message"] or more.get(one["uuid"], "")
     return result
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     VM,
+    EvictionStrategy,
     Node,
     Observation,
     Sighting,
@@ -116,6 +117,15 @@ def test_virtlockd_keeps_apart_who_opens_the_same_file_and_no_device(
     document = {"volumes": [{"kind": "file"}, {"kind": kind, "read_only": read_only}]}
     safety = Safety(lock=lock, locks=dict.fromkeys("bc", lock))
     assert rows(vm("x", autostart=True, document=document), safety=safety)["x"].verdict is verdict
+
+
+def test_what_its_owner_moves_is_its_owner_s_to_start() -> None:
+    owned = EvictionStrategy.EXTERNAL
+    row = rows(vm("x", declared_strategy=owned, owner="pacemaker"))["x"]
+    assert row.verdict is Verdict.STAYS and row.finding is not None and row.finding.reason is Reason.ExternalOwner
+    assert "pacemaker moves it, and starts it again" in row.finding.message
+    policy = Policy(rules=(Rule("ours", lambda _document: True, strategy=EvictionStrategy.LIVE_MIGRATE),))
+    assert rows(vm("x", declared_strategy=owned), policy=policy)["x"].verdict is Verdict.START
 
 
 def test_what_belongs_to_the_host_stays_with_its_reason() -> None:

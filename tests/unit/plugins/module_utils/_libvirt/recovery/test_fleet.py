@@ -428,6 +428,22 @@ def test_higher_priority_is_started_first(world: World) -> None:
     assert [vm for what, _host, vm in world.log if what == "start"] == ["web", "db"]
 
 
+@pytest.mark.parametrize(("serves_at", "waited"), [(30, True), (10**9, False)])
+def test_one_of_a_higher_priority_serves_before_the_next_is_started(serves_at: int, waited: bool) -> None:
+    """For a minute: its guest may be broken."""
+    world = fresh()
+    with bed.below(world):
+        world.protect({"web": world.answers("web")})
+        world.cut_power()
+        world.serves_at = serves_at
+        first = Policy(rules=(Rule("first", lambda document: document["name"] == "web", priority=5),))
+        assert go(world, policy=first, seconds=0.0)["phase"] == "Recovered"
+        assert world.now >= min(serves_at, 60)
+        good(world)
+        told = [(what, vm) for what, _host, vm in world.log if what in ("start", "serves")]
+        assert told[:2] == [("start", "web"), ("serves", "web") if waited else ("start", "db")]
+
+
 def test_a_target_that_does_not_see_the_same_storage_is_not_taken(world: World) -> None:
     other = (Finding(Reason.DisksNotLiveMigratable, "Disk vda is another file there."),)
     world.protect(
