@@ -16,9 +16,12 @@ from ansible.utils.display import Display
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reboot import in_vain
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.own_boot import BOOT_ID
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import within
 
 # Seconds between two lines, and as much more as one try takes.
 EVERY = 15.0
+# Seconds for a host that was rebooted in vain to say which boot it is in. Its task has no deadline.
+ANSWERS_WITHIN = 30
 
 
 class Told:
@@ -67,6 +70,7 @@ class ActionModule(Reboot):
     def _boot_id(self) -> str:
         """Empty: it does not answer."""
         try:
-            return str(self._low_level_execute_command(f"cat {BOOT_ID}")["stdout"]).strip()
-        except AnsibleConnectionFailure:
+            with within(ANSWERS_WITHIN):
+                return str(self._low_level_execute_command(f"cat {BOOT_ID}")["stdout"]).strip()
+        except (AnsibleConnectionFailure, TimeoutError):
             return ""

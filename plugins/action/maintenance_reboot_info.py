@@ -15,8 +15,10 @@ from ansible.utils.display import Display
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import reboot
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import within
 
 MODULE = "virtops.maintenance.maintenance_reboot_info"
+_PATIENCE = 60  # seconds for a host that says nothing
 
 
 class ActionModule(ActionBase):
@@ -41,7 +43,8 @@ class ActionModule(ActionBase):
     def _unreached(self) -> str:
         """Needs a shell there, and no Python: as the reboot does."""
         try:
-            self._low_level_execute_command("true", sudoable=False)
-        except AnsibleConnectionFailure as exc:
-            return (plain(str(exc)).strip().splitlines() or ["no answer"])[0]
+            with within(_PATIENCE):
+                self._low_level_execute_command("true", sudoable=False)
+        except (AnsibleConnectionFailure, TimeoutError) as exc:
+            return (plain(str(exc)).strip().splitlines() or [f"it said nothing for {_PATIENCE} s"])[0]
         return ""

@@ -42,7 +42,7 @@ _PLAN = {"looks": [], "reached": {}, "policy": {}, "must_fit": True, "plan_file"
 # After these the roll is over, has hosts left, or cannot be done.
 _ENDS = ("ended", "aborted", "planned")
 # What a roll that failed returns, beside `msg`.
-_TOLD = ("changed", "answer", "ended", "event", "stats")
+_TOLD = ("changed", "answer", "ended", "error", "event", "stats")
 # Seconds for which a connection that broke is tried again: a host was there a moment ago.
 _REACH_FOR = {"noted": 60, "came_back": 60}
 # Seconds between two tries to reach a host that may be rebooting.

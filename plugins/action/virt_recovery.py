@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from types import FrameType
 from typing import Any
 
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
@@ -24,26 +21,11 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure, lines
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import within
 
 MODULE = "virtops.maintenance.virt_recovery"
 # Seconds for a word from the host. A connection that ssh keeps (ControlPersist) waits for TCP, a quarter of an hour.
 _PATIENCE = 15
-
-
-@contextmanager
-def _deadline(seconds: int) -> Iterator[None]:
-    """Raises TimeoutError. An action runs in the main thread of a process of its own."""
-
-    def over(_number: int, _frame: FrameType | None) -> None:
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, over)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _now() -> str:
@@ -112,7 +94,7 @@ class ActionModule(ActionBase):
         """Does the host answer to Ansible? A login that is refused is an answer."""
         at, boot_id = _now(), ""
         try:
-            with _deadline(_PATIENCE):
+            with within(_PATIENCE):
                 boot_id = str(self._low_level_execute_command(f"cat {BOOT_ID}").get("stdout", "")).strip()
             answers, text = True, "Ansible reaches it"
         except AnsibleAuthenticationFailure:

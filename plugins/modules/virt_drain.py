@@ -176,7 +176,7 @@ outcomes:
     - name: web-1
       at: host-a
       outcome: aborted
-      message: its migration was aborted; it runs on host-a
+      message: migration aborted, runs on host-a
 cordoned_by_others:
   description: Whether someone else had cordoned the host. Such a cordon is left in place.
   returned: success

@@ -117,6 +117,16 @@ record:
     started:
       description: Wall time of the start.
       type: str
+    blocked:
+      description: When its last run ended with something in its way. Empty if it did not.
+      type: str
+    left:
+      description: Whether it is known that the playbook of its last run has ended, in the middle. It is on its machine.
+      type: bool
+    stays:
+      description: The VMs that its last run had given up, each with C(reason), C(message) and C(remedy).
+      type: list
+      elements: dict
     cordoned_by_us:
       description: Whether restore will take the cordon away.
       type: bool

@@ -94,12 +94,13 @@ At most {{ roll.max_unavailable }} out at once
 
 <div class="tiles">
 <div class="tile"><b>{{ totals.done }}/{{ totals.hosts }}</b><span>hosts done</span></div>
-<div class="tile"><b>{{ totals.vms }}</b><span>VMs, on each host that they left\
+<div class="tile"><b>{{ totals.vms }}</b><span>VMs, counted per host\
 {{ ": " if totals.vms }}{{ totals | counted }}</span></div>
 <div class="tile"><b>{{ totals.outage_ms | default(none) | outage }}</b>\
 <span>longest outage of a guest</span></div>
-<div class="tile"><b>{{ totals.retries }}</b><span>retries</span></div>
-<div class="tile"><b>{{ totals.seconds | long }}</b><span>in all</span></div>
+<div class="tile"><b>{{ totals.retries }}</b><span>{{ "retry" if totals.retries == 1 else "retries" }}</span></div>
+<div class="tile"><b>{{ totals.seconds | long }}</b><span>in all\
+{% if roll.idle %}, not counted: {{ roll.idle | long }} until it was carried on{% endif %}</span></div>
 </div>
 
 {% if attention %}
@@ -121,7 +122,8 @@ At most {{ roll.max_unavailable }} out at once
 {% for host in hosts %}
 <div class="row">
 <div class="name"><b>{{ host.name | plain }}</b>
-<span class="soft">{{ host.is }}{% if host.seconds is not none %}, {{ host.seconds | long }}{% endif %}</span></div>
+<span class="soft">{{ host.is }}{% if host.seconds is not none %}, {{ host.seconds | long }}{% endif %}\
+{% if host.idle %} (not counted: {{ host.idle | long }} until it was carried on){% endif %}</span></div>
 <svg height="{{ bar + 3 + lane * host.lanes }}" role="img"
  aria-label="{{ host.name | plain }}: {{ host.is }}\
 {% for one in host.bars %}, {{ one.stage }} {{ one.took }}{% endfor %}">
@@ -163,7 +165,7 @@ At most {{ roll.max_unavailable }} out at once
 <span class="soft">{% set number = host.tally.vms or 0 %}\
 {{ "" if host.stage == "waiting" else number ~ (" VM" if number == 1 else " VMs") }}\
 {{ ": " if host.tally.vms }}{{ host.tally | counted }}\
-{% if host.seconds is not none %} in {{ host.seconds | long }}{% endif %}</span></summary>
+{% if host.seconds is not none %}; the host took {{ host.seconds | long }}{% endif %}</span></summary>
 {% if host.message %}
 <p>{{ host.message | plain }}</p>
 {% endif %}

@@ -10,8 +10,11 @@ far that is. Who asks it for the first time may have a wrong address: that is to
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -25,6 +28,23 @@ LONGEST = 120.0
 FIRST = 30.0
 PAUSE = 5.0
 _SAYS_AGAIN = 15.0
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """What is asked over a connection of Ansible's, which may say nothing for ever. Raises TimeoutError. An action runs
+    in the main thread of a process of its own."""
+
+    def over(_number: int, _frame: FrameType | None) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, over)
+    left, _every = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left)  # of the task, where it has one
+        signal.signal(signal.SIGALRM, before)
 
 
 class Unanswered:

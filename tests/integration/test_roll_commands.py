@@ -59,7 +59,7 @@ def test_status_and_abort_beside_a_roll_that_lives(lab: Lab, tmp_path: Path) -> 
 
     assert done.code == 0, done.text
     assert "host-a  given back\n" in done.text
-    assert "  web: its migration was aborted; it runs on host-a\n" in done.text
+    assert "  web: migration aborted, runs on host-a\n" in done.text
     assert ended.code == 2, ended.text
     assert "was aborted" in ended.text
     assert traces.running(lab.host("host-a")) == ["batch", "web"]
@@ -78,7 +78,7 @@ def test_an_abort_that_lets_them_finish(lab: Lab) -> None:
         lab.let_go("host-a")
         done = plays.watch(abort)
     assert done.code == 0, done.text
-    assert "  web: it stays on host-b\n" in done.text
+    assert "  web: left on host-b\n" in done.text
     assert traces.running(lab.host("host-a")) == ["batch"]
     assert traces.running(lab.host("host-b")) == ["web"]
     lab.wait_ticking(["web", "batch"])

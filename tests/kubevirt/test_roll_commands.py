@@ -8,6 +8,9 @@ simulator."""
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +19,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import LONGEST, written
-from kubesim.kinds import BY_PLURAL, NODES, VMIMS
+from kubesim.kinds import BY_PLURAL, NODES, VMIMS, VMIS
 from kubesim.reading import clean
 from kubesim.words import final
 
@@ -57,13 +60,14 @@ def test_an_abort_says_what_became_of_each_vm(sim, plays, tmp_path: Path) -> Non
         done = plays.own("abort", **folder)
         assert process.wait() == 2
     text = said.read_text(encoding="utf-8")
-    assert text.count('"error": "RollTakenOver"') == text.count("failed=1") == 1, text
+    assert text.count("failed=1") == 1 and text.count('"msg": "Roll ') == 1, text
+    assert re.search(r"^n1 +(draining|given back) ", text, re.MULTILINE), text  # there was no table
     assert done.returncode == 0, done.stdout
     assert "n1  given back\n" in done.stdout
-    assert "  default/moves: its migration was aborted; it runs on n1\n" in done.stdout
+    assert "  default/moves: migration aborted, runs on n1\n" in done.stdout
     there = sim.node_of("late")
     assert there != "n1"
-    assert f"  default/late: it stays on {there}, the abort came too late\n" in done.stdout
+    assert f"  default/late: left on {there}, the abort came too late\n" in done.stdout
     assert sim.node_of("moves") == "n1" and clean(sim)
     doc = json.loads((tmp_path / "report" / "report.json").read_text(encoding="utf-8"))
     n1 = next(host for host in doc["hosts"] if host["name"] == "n1")
@@ -91,7 +95,7 @@ def test_an_abort_that_lets_them_finish_begins_nothing_new(sim, plays, tmp_path:
         assert aborting.wait(LONGEST) == 0, said.read_text(encoding="utf-8")
     assert sorted([sim.node_of("first"), sim.node_of("second")]).count("n1") == 1
     text = said.read_text(encoding="utf-8")
-    assert "it stays on n" in text and "it runs on n1" in text, text
+    assert "left on n" in text and "migration aborted, runs on n1" in text, text
     assert clean(sim)
 
 
@@ -162,8 +166,23 @@ def test_the_status_of_a_single_drain_names_it(sim, plays) -> None:
     words = {"maintenance_hosts": "n1", "maintenance_requester": "bob"}
     assert plays.own("drain", **words).returncode == 0
     shown = plays.own("status").stdout
-    assert "n1  empty  begun " in shown and "  drain by bob, not of a roll; " in shown
+    assert "n1  empty  begun " in shown and "  drain by bob, not of a roll; " in shown, shown
     assert "No VM runs on n1. To give it back, run the playbook restore." in shown
+    assert plays.own("restore", **words).returncode == 0
+    sim.add_vm("stuck", "n1", migrate_result="fail", migrate_seconds="1")
+    assert plays.own("drain", drain_max_attempts=1, **words).returncode == 2
+    shown = plays.own("status").stdout
+    assert "n1  blocked  since " in shown, shown
+    assert "default/stuck  blocked: AttemptsUsedUp: 1 attempt; the last failed" in shown, shown
+    slow = {"lab/migrate-result": "ok", "lab/migrate-seconds": "3000"}
+    sim.edit(VMIS, "stuck", lambda o: o["metadata"]["annotations"].update(slow), "default")
+    process = plays.start("drain", **words)
+    sim.until(lambda: runs(sim, 1))
+    assert "n1  draining  begun " in plays.own("status").stdout
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    shown = plays.own("status").stdout
+    assert "n1  draining  begun " in shown and "whose playbook has ended in the middle" in shown, shown
 
 
 def test_the_preflight_of_all_nodes_shows_all_blockers_at_once(sim, plays) -> None:

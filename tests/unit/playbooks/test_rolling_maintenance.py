@@ -185,7 +185,7 @@ def test_work_that_loses_the_host_stops_the_roll(roll: Roll) -> None:
     assert code != 0
     assert roll.steps == [*steps("host-a")[:2], "host-a work"]
     assert "Done: none. Out: host-a. Not begun: host-b." in text
-    assert "host-a has failed (at work). It was left in the middle" in text
+    assert "host-a has failed while at work: It was left in the middle" in text
 
 
 def test_the_same_command_carries_on_where_the_roll_stopped(roll: Roll) -> None:
@@ -218,7 +218,7 @@ def test_a_failure_is_recorded_by_the_next_host_that_can(roll: Roll) -> None:
     words = ["-e", "maintenance_tasks=work.yml", "-e", "maintenance_hosts=host-a,host-b"]
     code, text = roll.run("failed not by host-b", *words)
     assert code != 0
-    assert "Done: none. Out: host-a. Not begun: host-b. host-a has failed (at work). In the task" in text
+    assert "Done: none. Out: host-a. Not begun: host-b. host-a has failed while at work: In the task" in text
 
 
 @pytest.mark.full

@@ -236,6 +236,8 @@ class NodeRecord:
     boot_id: str = ""
     started_wall: str = ""
     cordoned_by_us: bool = False
+    blocked: str = ""  # UTC: when its last run ended with something in its way
+    playbook: str = ""  # the process of its last run, as _playbook/lives notes it
     only: str = ""  # UUID: this VM alone is asked for
     to: str = ""  # with `only`: the target asked for
     waiting_since: float | None = None  # something about the node must be read or must go away

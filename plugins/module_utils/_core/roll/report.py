@@ -64,6 +64,7 @@ def _host(old: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> Doc:
         "begun": begun,
         "ended": ended,
         "seconds": table.seconds(begun, ended, entry.get("idle", 0)),
+        "idle": entry.get("idle", 0),
         "message": message,
         "failed_in": entry.get("failed_in"),
         "stages": stages,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import figures, planned, reboot, rules, stages, status, table, words
-from .owner import RollRefused, RollUnreadable, Watch, check_run, kept_elsewhere
+from .owner import RollRefused, RollTakenOver, RollUnreadable, Watch, check_run, kept_elsewhere
 from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State, write
 from .rules import Answer, Ask, Verdict
 
@@ -175,10 +175,18 @@ def came_back(store: RollStore, home: str, run: str, vm: str, moved: bool, why: 
 
 
 def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
-    """The playbook ends; again it is the same answer. Raises RollTakenOver."""
+    """The playbook ends; again it is the same answer. Of a roll that was aborted it says how far that is. Raises
+    RollTakenOver."""
     while True:
         found, seen = store.read()
-        roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
+        try:
+            roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
+        except RollTakenOver as exc:
+            if found is None or found.state not in (State.ABORTING, State.ABORTED):
+                raise
+            stats, lines = figures.of_roll(found.to_dict()), table.lines(found)
+            verdict = Verdict(Answer.CLOSED, None, str(exc))
+            return _answer(verdict, found, lines=lines, stats=stats, error=RollTakenOver.__name__)
         new = rules.end(roll)
         if new.state is roll.state or write(store, new, seen, clock):
             answer = Answer.DONE if new.state in (State.ENDED, State.PAUSED) else Answer.CLOSED

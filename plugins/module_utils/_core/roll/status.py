@@ -10,7 +10,6 @@ kubevirt_node_info): the drain's own record, and its decision on what is there n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ Row = dict[str, Any]
 _STATES = {"moved": "left", "cold_moved": "left", "stopped": "stopped", "saved": "stopped", "restored": "back"}
 # Stages of hosts that the roll does not have out; empty: not of it.
 _NOT_OUT = ("", *(stage.value for stage in AT_REST))
+_STAGES = {Intent.DRAINED.value: "draining", Intent.ACTIVE.value: "restoring"}
 _ASKED = {Intent.DRAINED.value: "drain", Intent.ACTIVE.value: "restore"}
 # Phases of what has no migration under way.
 _STILL = ("", "Pending", "Failed", "Succeeded")
@@ -62,7 +62,7 @@ def _row(entry: HostEntry, roll: Roll, fleet: Fleet, now: str) -> Row:
     if entry.stage in (Stage.WAITING, Stage.GIVEN_BACK) and roll.state in OVER:  # its turn never comes
         return _plain_row(entry.name, "", "", bool(by_others), by_others)
     if entry.stage is Stage.FAILED:
-        message = words.has_failed(entry).partition(" ")[2]
+        message = words.failed_in(entry)
     elif entry.stage is Stage.WAITING and roll.state is State.RUNNING:
         verdict = rules.turn(roll, entry.name, fleet, "", now)
         message = "" if verdict.answer is Answer.GO else verdict.message.partition(" ")[2]
@@ -118,17 +118,21 @@ def _with_vms(row: Row, info: Mapping[str, Any] | None) -> Row:
         cut = "cannot be reached: " if info.get("unreachable") else "cannot be read: "
         return {**row, "error": cut + why}
     back = record is not None and record["intent"] == "active"
-    return {**row, "vms": [_vm(vm, back) for vm in info["vms"]]}
+    stays = {vm["uuid"]: vm for vm in record["stays"]} if record and record["blocked"] else {}
+    return {**row, "vms": [_vm(vm, back, stays.get(vm["uuid"])) for vm in info["vms"]]}
 
 
-def _vm(vm: Mapping[str, Any], back: bool) -> Row:
-    """`back`: the host is being given back, so what is there stays there."""
+def _vm(vm: Mapping[str, Any], back: bool, stays: Mapping[str, Any] | None) -> Row:
+    """`back`: the host is being given back, so what is there stays there. `stays`: why the last run left it, which has
+    ended: what another one would do with it is not said."""
     kept = ("name", "phase", "target", "at", "reason", "message", "remedy")
     progress = vm.get("progress") or {}
     percent = progress.get("percent") if progress.get("total_mib") else None
     state = _STATES.get(vm["verdict"], vm["verdict"])
     if vm["verdict"] == "pending":
         state = "moving" if vm["phase"] not in _STILL else "back" if back else "waiting"
+    if stays is not None and state in ("waiting", "back"):
+        vm, state = {**vm, **stays, "name": vm["name"]}, "blocked"
     return {"state": state, "percent": percent, **{key: vm[key] for key in kept}}
 
 
@@ -167,7 +171,8 @@ def _stage(row: Row, read: str) -> tuple[str, str]:
     """How far the roll is with it, or its own drain, and since when."""
     stage, since, word = row["stage"], row["since"], "since"
     if _of_its_own(row):
-        stage, since, word = _own_stage(row), row["maintenance"]["started"], "begun"
+        stage, record = _own_stage(row), row["maintenance"]
+        since, word = (record["blocked"], "since") if stage == "blocked" else (record["started"], "begun")
     return stage or "-", f"{word} {since} ({long(_age(since, read))})" if since else "-"
 
 
@@ -176,15 +181,13 @@ def _of_its_own(row: Row) -> bool:
 
 
 def _own_stage(row: Row) -> str:
-    """Of a drain or restore that is not the roll's, by its VMs. Whether its playbook lives is not recorded."""
-    if row["maintenance"]["intent"] != Intent.DRAINED.value:
-        return "restoring"
-    states = {vm["state"] for vm in row["vms"] or ()}
-    if row["vms"] is not None and states <= {"left", "stopped"}:
+    """Of a drain or restore that is not the roll's: as its last run recorded it, or since then nobody is left."""
+    drains = row["maintenance"]["intent"] == Intent.DRAINED.value
+    if drains and _is_empty(row):
         return "empty"
-    if row["vms"] is None or states & {"moving", "waiting"}:
-        return "draining"
-    return "blocked" if states & {"blocked", "lost"} else "not empty"
+    if row["maintenance"]["blocked"]:
+        return "blocked"
+    return _STAGES.get(row["maintenance"]["intent"], row["maintenance"]["intent"])
 
 
 def _says_something(row: Row) -> bool:
@@ -204,7 +207,9 @@ def _asked(row: Row) -> str:
         return ""
     who = f" by {record['requester']}" if record["requester"] else ""
     why = f" ({record['reason']})" if record["reason"] else ""
-    return f"{_ASKED.get(record['intent'], record['intent'])}{who}{why}, not of a roll"
+    left = record["left"] and _own_stage(row) in _STAGES.values()
+    ended = ", whose playbook has ended in the middle" if left else ""
+    return f"{_ASKED.get(record['intent'], record['intent'])}{who}{why}, not of a roll{ended}"
 
 
 def _counts(vms: Sequence[Row] | None) -> str:
@@ -304,7 +309,7 @@ def aborted(
         lines += [f"  {line}" for line in more]
         outcomes = found.get("outcomes") or []
         vms += [{"host": name, **vm} for vm in outcomes]
-        lines += [f"  {', '.join(names)}: {_of_all(text, names)}" for text, names in _by_message(outcomes).items()]
+        lines += [f"  {', '.join(names)}: {text}" for text, names in _by_message(outcomes).items()]
     given_back = [name for name in out if restores.get(name, {}).get("phase") == "Active"]
     stats = figures.of_roll(_with_tallies(roll, restores), given_back=given_back)
     return {"roll": roll, "hosts": hosts, "vms": vms, "lines": lines, "stats": stats}
@@ -319,22 +324,6 @@ def _with_tallies(
     found = {name: tally(undone(restored)) for name, restored in restores.items() if restored.get("vms")}
     hosts = [{**host, "tally": found.get(host["name"], host.get("tally") or {})} for host in roll["hosts"]]
     return {**roll, "hosts": hosts}
-
-
-def _of_all(text: str, names: Sequence[str]) -> str:
-    """The words of one VM, said of all of these."""
-    for one, many in _MANY if len(names) > 1 else ():
-        text = re.sub(rf"(^|[;,] ){one}\b", rf"\g<1>{many}", text)
-    return text
-
-
-_MANY = (
-    ("it stays", "they stay"),
-    ("it was", "they were"),
-    ("it runs", "they run"),
-    ("it is", "they are"),
-    ("its migration was", "their migrations were"),
-)
 
 
 def _by_message(outcomes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -149,9 +149,12 @@ def is_done(host: str) -> str:
 
 def has_failed(*entries: HostEntry) -> str:
     """`entries`: one, or some that failed in the same stage with the same words."""
-    where = f" ({entries[0].failed_in.value})" if entries[0].failed_in else ""
     verb = "has" if len(entries) == 1 else "have"
-    return f"{_names(entry.name for entry in entries)} {verb} failed{where}. {entries[0].message}"
+    return f"{_names(entry.name for entry in entries)} {verb} failed {failed_in(entries[0])}"
+
+
+def failed_in(entry: HostEntry) -> str:
+    return f"while {entry.failed_in.value}: {entry.message}" if entry.failed_in else entry.message
 
 
 def _failures(roll: Roll, told: str) -> list[str]:

@@ -142,6 +142,8 @@ class Engine:
             if outcome.ended is SliceEnd.OUT_OF_TIME and self._is_overdue(outcome.observation):
                 self._give_up(outcome)
             if outcome.ended is not SliceEnd.OUT_OF_TIME:
+                if outcome.phase is NodePhase.BLOCKED:
+                    self._record.blocked = self._platform.wall()
                 self._save()
                 return outcome
             if until_empty and outcome.phase is NodePhase.EMPTY:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What became of each VM when its host was given back. Pure."""
+"""What became of each VM when its host was given back, in words that fit one VM or several. Pure."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def _outcome(entry: VMRecord, node: str, platform: Platform) -> tuple[str, str]:
     ending, last = entry.ending, entry.last
     if ending == Ending.MOVED.value:
         late = last is not None and last.abort_status == "Failed"
-        return "moved", f"it stays on {entry.at}" + (", the abort came too late" if late else _left(entry, platform))
+        return "moved", f"left on {entry.at}" + (", the abort came too late" if late else _left(entry, platform))
     if ending == Ending.COLD_MOVED.value and entry.start_tries and not entry.cold_target:
-        return "started", f"it was started again, on {entry.at}"
+        return "started", f"started again, on {entry.at}"
     if ending == Ending.COLD_MOVED.value:
-        return "moved", f"it stays on {entry.at}{_left(entry, platform)}"
+        return "moved", f"left on {entry.at}{_left(entry, platform)}"
     if ending in (Ending.OFF.value, Ending.GONE.value):
-        return "off", f"it stays off: {_why(entry, platform) or 'it was off before'}"
+        return "off", f"left off: {_why(entry, platform) or 'as before'}"
     if ending != Ending.RESTORED.value:
-        return "open", _why(entry, platform) or "it is not restored yet"
+        return "open", _why(entry, platform) or "not restored yet"
     if entry.start_tries:
-        return "started", f"it was started again on {node}"
+        return "started", f"started again on {node}"
     if last is not None and last.abort_status == "Succeeded":
-        return "aborted", f"its migration was aborted; it runs on {node}"
-    return "untouched", f"it runs on {node}"
+        return "aborted", f"migration aborted, runs on {node}"
+    return "untouched", f"not touched, on {node}"
 
 
 def _left(entry: VMRecord, platform: Platform) -> str:

@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..decision.actions import Action, Do, NodePhase
-from ..model.record import Intent, NodeRecord
+from ..model.record import Ending, Intent, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Platform
 from .check import Checked
 from .diff import diff, diff_lines, predicted_lines
@@ -22,6 +22,7 @@ from .start import Request
 
 # Actions that only put our own bookkeeping right.
 _QUIET = frozenset({Do.WATCH, Do.RELEASE, Do.FORGET})
+_STAY = (Ending.BLOCKED.value, Ending.LOST.value)
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,16 @@ def of_check(seen: Checked) -> Report:
     )
 
 
-def record_row(record: NodeRecord | None) -> dict[str, Any] | None:
-    """What is recorded of a node: by whom, since when, and which runs."""
+def _stays(entry: VMRecord, platform: Platform) -> dict[str, str]:
+    found = {"reason": "", "message": "", "remedy": ""} if entry.finding is None else entry.finding.to_dict(platform)
+    return {"name": entry.name, "uuid": entry.uuid, **found}
+
+
+def record_row(
+    record: NodeRecord | None, platform: Platform, has_ended: Callable[[str], bool]
+) -> dict[str, Any] | None:
+    """What is recorded of a node: by whom, since when, how far its last run came, and which runs. `has_ended`: of a
+    process that is noted, whether that is known."""
     if record is None:
         return None
     return {
@@ -136,6 +145,9 @@ def record_row(record: NodeRecord | None) -> dict[str, Any] | None:
         "requester": record.requester,
         "reason": record.reason,
         "started": record.started_wall,
+        "blocked": record.blocked,
+        "stays": [_stays(entry, platform) for entry in record.vms.values() if entry.ending in _STAY],
+        "left": not record.blocked and has_ended(record.playbook),
         "cordoned_by_us": record.cordoned_by_us,
         "runs": list(record.runs),
     }

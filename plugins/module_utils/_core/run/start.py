@@ -123,6 +123,7 @@ def begin(
         record.started, record.boot_id = now, boot_id
         record.started_wall = record.started_wall or wall
         record.waiting_since = record.detaching_since = None
+        record.blocked = ""
         record.note(None)
         again = record.intent == intent == Intent.ACTIVE.value
         for entry in record.vms.values():

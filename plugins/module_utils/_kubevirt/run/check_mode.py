@@ -14,9 +14,11 @@ from ..._core.model.policy import Limits, MigrationSettings, Policy
 from ..._core.model.record import Intent
 from ..._core.plan.schedule import add_times, predict_times
 from ..._core.plan.speeds import KUBEVIRT, speeds_of
+from ..._core.reasons.reason import Platform
 from ..._core.roll.owner import check_host
 from ..._core.run.report import record_row
 from ..._core.run.rows import accounted
+from ..._playbook import lives
 from ..api.cluster import Cluster
 from ..objects import facts
 from ..objects.migration_policy import defaults
@@ -119,7 +121,7 @@ def read_node(request: Request) -> dict[str, Any]:
             "pods": planned["pods"],
             "findings": planned["findings"],
             "documents": [dict(vm.document) for vm in obs.vms.values()],
-            "record": record_row(seen.old),
+            "record": record_row(seen.old, Platform.KUBEVIRT, lives.has_ended),
             "changed": False,
             **platform.observer.rates.result_fields,
         }

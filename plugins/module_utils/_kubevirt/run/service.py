@@ -275,6 +275,9 @@ def _work(
         if not drain or outcome.phase not in (NodePhase.EMPTY, NodePhase.DRAINED):
             return outcome, PodsResult(), changed, saved
         other_pods = pods.run(outcome.record, until)
+        if other_pods.phase is NodePhase.BLOCKED:
+            outcome.record.blocked = platform.wall()
+            platform.save(outcome.record)
         changed = changed or other_pods.acted
         drained = outcome.phase is NodePhase.DRAINED and not other_pods.acted
         if other_pods.phase is not NodePhase.EMPTY or drained:
@@ -289,7 +292,9 @@ def _begin(platform: KubeVirtPlatform, request: Request, old: NodeRecord | None)
     if not request.begun:
         for known in platform.records.pods.values():
             known.pop("since", None)  # a new run has its deadlines anew
-    return start(platform, request, old)
+    record = start(platform, request, old)
+    record.playbook = request.playbook
+    return record
 
 
 def _waits_for_lease(request: Request, held: LockHeld, waited: float) -> dict[str, Any]:

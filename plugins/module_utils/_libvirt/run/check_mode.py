@@ -17,9 +17,11 @@ from ..._core.model.record import Intent, NodeRecord
 from ..._core.plan.observed import fleet_of
 from ..._core.plan.schedule import add_times, predict_times
 from ..._core.plan.speeds import LIBVIRT, speeds_of
+from ..._core.reasons.reason import Platform
 from ..._core.run.check import Checked, check
 from ..._core.run.report import of_check, record_row
 from ..._core.run.rows import accounted, rows
+from ..._playbook import lives
 from ..observe.guest_memory import with_touched
 from ..store.cordon import by_others
 from .service import Request, check_roll, peers_answer, platform_of, with_warnings
@@ -75,7 +77,7 @@ def read_host(request: Request) -> dict[str, Any]:
             "findings": reported["findings"],
             "fleet": fleet_of(with_touched(obs, request.own.name), request.own.name),
             "documents": [dict(vm.document) for vm in obs.vms.values()],
-            "record": record_row(seen.old),
+            "record": record_row(seen.old, Platform.LIBVIRT, lives.has_ended),
             "changed": False,
         }
     finally:

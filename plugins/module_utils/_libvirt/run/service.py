@@ -153,6 +153,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
         peers_answer(platform, request, platform.observer.read_hosts())
     before = report.old_news(request, old)
     record = start(platform, request, old)
+    record.playbook = request.playbook
     hooks.record_answers(record, request.hooks_done)  # its first step writes them
     drains = request.intent is Intent.DRAINED and not request.only
     platform.few.begin(record, request.policy, platform.now(), drains and request.begun)

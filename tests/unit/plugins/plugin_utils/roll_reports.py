@@ -98,7 +98,7 @@ def failed_roll() -> dict[str, Any]:
             {"name": "web-0-1", "predicted_verdict": "moved", "predicted_target": "host-d", "predicted_duration": 8.1}
         ]
         doc = report.with_drain(doc, name, result, plan, at(begin + 90))
-        after = [{"name": "web-0-0", "outcome": "moved", "message": "it stays on host-d"}]
+        after = [{"name": "web-0-0", "outcome": "moved", "message": "left on host-d"}]
         doc = report.with_restore(doc, name, {"outcomes": after}, at(begin + 280))
     result = {"phase": "Blocked", "vms": [moved("db-1", 610, 31.0), blocked("gpu-1"), blocked("gpu-2")], "findings": []}
     return report.with_drain(doc, "host-c", result, [], at(700))

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from threading import Event
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action.reboot import ActionModule as Ansibles
 
+from ansible_collections.virtops.maintenance.plugins.action import maintenance_host_reboot
 from ansible_collections.virtops.maintenance.plugins.action.maintenance_host_reboot import ActionModule, Told
 
 
@@ -61,3 +63,18 @@ def test_what_ansible_tries_is_tried_as_it_was() -> None:
         action_kwargs={"previous_boot_time": "b"},
     )
     assert tried == [{"distribution": "debian", "previous_boot_time": "b"}]
+
+
+def test_a_host_that_hangs_after_its_reboot_is_asked_for_its_boot_for_a_while_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its task has no deadline, and a connection that is there may say nothing for ever."""
+    action = ActionModule.__new__(ActionModule)
+    monkeypatch.setattr(maintenance_host_reboot, "ANSWERS_WITHIN", 0.1)
+
+    def hangs(_command: str) -> dict[str, str]:
+        Event().wait(10)  # longer than it may take; bounded, where nothing ends it
+        return {"stdout": "the same boot"}
+
+    monkeypatch.setattr(ActionModule, "_low_level_execute_command", lambda _self, command: hangs(command))
+    assert action._boot_id() == ""

@@ -55,7 +55,7 @@ def test_it_counts_what_the_roll_did() -> None:
     assert [one["stage"] for one in host["stages"]] == ["draining", "at work", "rebooting", "checking", "done"]
     vm = {vm["name"]: vm for vm in host["vms"]}
     assert vm["web-0-1"]["predicted"] == {"target": "host-d", "seconds": 8.1}
-    assert vm["web-0-0"]["after"] == "it stays on host-d" and host["certificate"]["node"] == "host-a"
+    assert vm["web-0-0"]["after"] == "left on host-d" and host["certificate"]["node"] == "host-a"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_host_that_an_abort_gave_back_has_what_its_drain_had_done_by_then() ->
     begun = entry("host-a", "draining", 5, begun=at(5))
     doc = report.with_roll(report.empty(), roll("running", begun, entry("host-b", "waiting", 0)), at(9))
     vms = [moved("web-1", 6, 9), moved("off", 6, 0, verdict="restored", outage_ms=4000), blocked("gpu")]
-    outcomes = [{"name": "off", "at": "host-a", "outcome": "started", "message": "it was started again on host-a"}]
+    outcomes = [{"name": "off", "at": "host-a", "outcome": "started", "message": "started again on host-a"}]
     restored = {"phase": "Active", "vms": vms, "outcomes": outcomes}
     given_back = entry("host-a", "given back", 65, begun=at(5), tally=tally(undone(restored)))
     ended = roll("aborted", given_back, entry("host-b", "waiting", 0))
@@ -156,6 +156,17 @@ def test_the_page_is_one_file_and_a_name_is_no_markup() -> None:
     for word in ("StopNotAllowed", "Allow it with drain_allow_stop", "the plan said host-d in 8.1 s", "2 attempts"):
         assert word in text, word
     assert text == page(json.loads(json.dumps(failed_roll()))), "all comes from the JSON"
+
+
+def test_the_page_tells_what_its_time_line_has_and_its_times_do_not_count() -> None:
+    """6 min 27 s stood beside a time line of 7 min 15 s, without a word of the 48 s in which nobody worked on it."""
+    host = entry("host-a", "done", 200, begun=at(5), idle=48, tally={"vms": 1, "cold_moved": 1})
+    doc = report.with_roll(report.empty(), {**roll("ended", host), "idle": 48}, at(200))
+    text = " ".join(re.sub("<[^>]*>", "", page(doc)).split())
+    assert "2 min 32 sin all, not counted: 48 s until it was carried on" in text, text
+    assert "done, 2 min 27 s (not counted: 48 s until it was carried on)" in text, text
+    assert "1 VM: 1 moved cold; the host took 2 min 27 s" in text and "1VMs, counted per host: 1 moved cold" in text
+    assert "until it was carried on" not in page(failed_roll())
 
 
 def test_what_the_plan_said_of_a_stop_is_not_compared_with_a_migration() -> None:

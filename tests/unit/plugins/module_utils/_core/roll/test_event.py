@@ -35,7 +35,7 @@ def test_a_host_that_is_done_or_failed_is_told_and_nothing_between(roll: Roll) -
     failed = stages.with_stage(out, "a", Stage.FAILED, AT, "", "The drain is blocked")
     told = figures.of_host(failed, "a")
     assert (told["event"], told["host"], told["out"], told["failed"]) == ("failed", "a", ["a"], ["a"])
-    assert told["message"] == "a has failed (draining). The drain is blocked"
+    assert told["message"] == "a has failed while draining: The drain is blocked"
     done = stages.with_stage(out, "a", Stage.DONE, AT)
     told = figures.of_host(done, "a")
     assert (told["event"], told["done"], told["out"]) == ("done", 1, [])

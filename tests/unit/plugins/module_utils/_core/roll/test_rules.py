@@ -105,7 +105,7 @@ def test_a_host_that_failed_before_anything_was_done_with_it_is_not_out() -> Non
     roll = stages.with_stage(roll, "b", Stage.FAILED, NOW, "", "There is no node b")
     assert roll.out == [] and roll.state is State.STOPPED
     said = words.result(roll)
-    assert "Out: none" in said and "b has failed (waiting). There is no node b" in said
+    assert "Out: none" in said and "b has failed while waiting: There is no node b" in said
     assert rules.aborted(rules.abort(roll, "two", "", NOW), FLEET).state is State.ABORTED
     roll.paused = "the window ends"
     assert stages.stopped(roll) is State.STOPPED
@@ -217,7 +217,7 @@ def test_after_a_failure_no_further_host_begins_and_the_others_finish() -> None:
     assert roll.state is State.RUNNING, "b is still at work"
     roll = at(roll, b=Stage.DONE)
     assert roll.state is State.STOPPED
-    assert "Done: b. Out: a. Not begun: c. a has failed (draining). No space." in (rules.words.result(roll))
+    assert "Done: b. Out: a. Not begun: c. a has failed while draining: No space." in (rules.words.result(roll))
 
 
 def test_more_failures_may_be_allowed() -> None:

@@ -302,10 +302,25 @@ def test_why_a_host_failed_is_told_once(store: Store, time: Time) -> None:
     for host in ("b", "c"):
         run.note(store, host, "mine", Stage.FAILED, clock, "", 'In the task "Patch": no space')
     noted = run.note(store, "a", "mine", Stage.FAILED, clock, "", "It was left")
-    said = 'b, c have failed (draining). In the task "Patch": no space. '
+    said = 'b, c have failed while draining: In the task "Patch": no space. '
     assert said in noted["message"] and "It was left" not in noted["message"]
     ended = run.end(store, "mine", clock)["message"]
-    assert said in ended and ended.count("a has failed (draining). It was left.") == 1
+    assert said in ended and ended.count("a has failed while draining: It was left.") == 1
+
+
+def test_a_roll_that_was_aborted_says_how_far_it_was(store: Store, time: Time) -> None:
+    """Its own playbook printed no table at its end. One that was taken over leaves that to the other one."""
+    clock = time.clock()
+    run.begin(store, Ask(id="mi", run="mine", hosts=HOSTS), clock, 99, {})
+    run.turn(store, "a", "mine", "boot", clock, 99, {}, 3600)
+    run.abort(store, "other", "bob", clock)
+    found = run.end(store, "mine", clock)
+    assert found["answer"] == "closed" and found["message"].startswith("Roll mi was aborted by bob. This playbook does")
+    assert found["lines"][1].split()[:2] == ["a", "draining"] and found["stats"]["result"] == "aborted", found
+    assert not found.get("event")
+    run.begin(store, Ask(id="mi", run="next", hosts=HOSTS, take_over=True), clock, 99, {})
+    with pytest.raises(RollTakenOver):
+        run.end(store, "mine", clock)
 
 
 def test_renewing_leaves_a_record_alone_that_others_write(store: Store, time: Time) -> None:
@@ -436,7 +451,7 @@ def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -
     run.note(store, "a", "roll", Stage.FAILED, time.clock(), "", "No space")
     lines = run.read(store, now)["message"].splitlines()
     assert lines[0].startswith("roll ro: stopped, begun 2026-01-01T00:00:00Z")
-    assert lines[1] == "a  failed   since 2026-01-01T00:00:00Z (0 s)  has failed (draining). No space"
+    assert lines[1] == "a  failed   since 2026-01-01T00:00:00Z (0 s)  while draining: No space"
     assert lines[2].split() == ["b", "waiting", "-", "not", "begun"]
     assert "same command again" in lines[-1]
 

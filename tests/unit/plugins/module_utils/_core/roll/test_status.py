@@ -21,7 +21,15 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rec
 )
 
 NOW, READ = "2026-01-01T00:00:00Z", "2026-01-01T00:00:12Z"
-RECORD = {"intent": "drained", "requester": "bob", "reason": "disks", "started": NOW}
+RECORD = {
+    "intent": "drained",
+    "requester": "bob",
+    "reason": "disks",
+    "started": NOW,
+    "blocked": "",
+    "stays": [],
+    "left": False,
+}
 
 
 def roll(state: State = State.RUNNING, **stages: Stage) -> Roll:
@@ -110,8 +118,27 @@ def test_a_drain_of_no_roll_says_who_and_what_to_type() -> None:
     assert "VMs: 1 waiting, 1 moved away" in found["lines"][1]
     assert found["lines"][1].startswith("a  draining  begun ")
     assert found["next"][0].startswith("To carry the drain of a on, run the playbook drain again")
-    found = show(None, fleet, {"a": {"vms": [vm("x", "blocked"), vm("y", "moved", at="b")], "record": RECORD}})
-    assert found["lines"][1].startswith("a  blocked  begun ")
+
+
+def test_what_a_drain_gave_up_is_told_as_it_recorded_it_and_not_as_the_next_one_would_decide() -> None:
+    """It was "draining" of one that had ended Blocked: another run would try it again."""
+    fleet = Fleet(("a", "b"), {"a": "has a drain of its own"})
+    why = {"uuid": "u", "name": "x", "reason": "AttemptsUsedUp", "message": "3 attempts.", "remedy": "Repair it."}
+    record = {**RECORD, "blocked": "2026-01-01T00:00:10Z", "stays": [why]}
+    found = show(None, fleet, {"a": {"vms": [vm("x"), vm("y", "moved", uuid="v", at="b")], "record": record}})
+    assert found["lines"][1:3] == [
+        "a  blocked  since 2026-01-01T00:00:10Z (2 s)  drain by bob (disks), not of a roll;"
+        " VMs: 1 blocked, 1 moved away",
+        "  x  blocked: AttemptsUsedUp: 3 attempts. Repair it.",
+    ]
+    found = show(None, fleet, {"a": {"vms": [vm("x")], "record": {**RECORD, "left": True}}})
+    assert ", not of a roll, whose playbook has ended in the middle; VMs: 1 waiting" in found["lines"][1]
+    for intent, stage in (("drained", "empty"), ("cordoned", "cordoned")):  # it ended well
+        vms = [vm("x", "moved", at="b")] if stage == "empty" else []
+        found = show(None, fleet, {"a": {"vms": vms, "record": {**RECORD, "intent": intent, "left": True}}})
+        assert found["lines"][1].startswith(f"a  {stage}  begun ") and "in the middle" not in found["lines"][1], found
+    found = show(None, fleet, {"a": {"vms": [vm("x", "moved", at="b")], "record": record}})
+    assert found["lines"][1].startswith("a  empty  begun ")  # its owner has moved it meanwhile
 
 
 @pytest.mark.parametrize("stage", [Stage.DONE, Stage.WAITING])
@@ -134,9 +161,9 @@ def test_on_a_host_that_is_given_back_nothing_waits_to_move() -> None:
 
 def test_an_abort_says_of_each_vm_what_became_of_it() -> None:
     outcomes = [
-        {"name": "x", "at": "a", "outcome": "aborted", "message": "its migration was aborted; it runs on a"},
-        {"name": "y", "at": "a", "outcome": "aborted", "message": "its migration was aborted; it runs on a"},
-        {"name": "z", "at": "b", "outcome": "moved", "message": "it stays on b"},
+        {"name": "x", "at": "a", "outcome": "aborted", "message": "migration aborted, runs on a"},
+        {"name": "y", "at": "a", "outcome": "aborted", "message": "migration aborted, runs on a"},
+        {"name": "z", "at": "b", "outcome": "moved", "message": "left on b"},
     ]
     restores = {
         "a": {"phase": "Active", "outcomes": outcomes},
@@ -147,8 +174,8 @@ def test_an_abort_says_of_each_vm_what_became_of_it() -> None:
     found = status.aborted(before, ["a", "b", "c"], restores)
     assert found["lines"] == [
         "a  given back: it was at work: your tasks there may still run",
-        "  x, y: their migrations were aborted; they run on a",
-        "  z: it stays on b",
+        "  x, y: migration aborted, runs on a",
+        "  z: left on b",
         "b  not given back: b is Blocked.",
         "  q: CannotStart",
         "c  not given back: no route",
