@@ -187,7 +187,8 @@ def _own_stage(row: Row) -> str:
         return "empty"
     if row["maintenance"]["blocked"]:
         return "blocked"
-    return _STAGES.get(row["maintenance"]["intent"], row["maintenance"]["intent"])
+    intent = str(row["maintenance"]["intent"])
+    return _STAGES.get(intent, intent)
 
 
 def _says_something(row: Row) -> bool:
