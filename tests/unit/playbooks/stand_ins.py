@@ -125,6 +125,8 @@ from ansible.plugins.action import ActionBase
 
 class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
+        if os.environ["FAULT"] == "no agent" or os.environ["FAULT"] == f"{self._task.delegate_to} has no agent":
+            return {"failed": True, "msg": f"{self._task.delegate_to} has no fence agent.", "error": "AgentMissing"}
         if os.environ["FAULT"] == f"{self._task.args['host']} stays on":
             return {"failed": True, "msg": "its status is still on."}
         return {"proof": {"how": self._task.args["agent"]}}

@@ -28,7 +28,8 @@ from . import nvram
 from .look import answers, now
 from .nvram import NvramInUse
 
-_LAST_LOOK = 1.0  # seconds; the host's kernel answers in milliseconds
+# Seconds, of each start. The host's kernel answers in milliseconds; a lost packet it would get again after 1 s.
+_LAST_LOOK = 0.5
 
 
 class HostAnswers(Exception):

@@ -20,7 +20,7 @@ from ..host.connection import HostUnreachable, libvirt, open_connection
 from ..observe.peers import Threads
 
 # Seconds. A host that is there answers in milliseconds; where a packet was lost the kernel asks again after 1 s.
-_CONNECT = 3.0
+_CONNECT = 2.0
 _LIBVIRT = 10.0
 # Between two looks at a guest's files: caches of shared file systems hold times for some seconds (NFS: acregmin 3 s).
 _GROWS_IN = 4.0
