@@ -73,7 +73,8 @@ def fleet(count: int, seed: int) -> Iterator[Guest]:
         size = 2 ** rng.uniform(8, 13)
         link = rng.choice((47.0, 110.0, 500.0, 1100.0))
         writes, part = _behaviour(kind, rng, size, link)
-        # As the holder does: a large one is measured before it begins, one that waits for the link every few seconds.
+        # As the holder does: measured as it begins, and every few seconds while it waits for the link. It is of use
+        # only in a first pass that is long.
         looks = (0.0,) if number % 4 == 0 else (0.0, -3.0, -6.0)
         known = max(part(t) * (1 - math.exp(-writes(t) / part(t))) for t in looks) if size / link > MEASURED else 0.0
         yield Guest(kind, size, link, writes, part, known)

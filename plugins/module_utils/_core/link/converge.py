@@ -83,6 +83,10 @@ class Convergence:
         """From now on the guest may be paused for so long."""
         self._allowed = seconds
 
+    def note_writes(self, writes: float) -> None:
+        """Bytes that were written in a second, as it began; 0: not measured. The most counts."""
+        self._writes = max(self._writes, writes)
+
     def look(self, had: float, seen: Look, left: float) -> Forecast:
         """`had`: seconds with the link. `left`: those that it may still take."""
         if seen.iteration < 1:

@@ -82,7 +82,7 @@ class MemoryPasses:
 
 
 class Deadlines:
-    """Watches one migration. `size`: bytes of memory and copied disks. `writes`: bytes/s, measured before; 0: not."""
+    """Watches one migration. `size`: bytes of memory and copied disks. `writes`: bytes/s, learnt before; 0: not."""
 
     def __init__(self, settings: MigrationSettings, size: int, writes: float = 0.0) -> None:
         self._settings = settings
@@ -100,6 +100,10 @@ class Deadlines:
         self._paused = False
         self._throttle = 0
         self._steps: list[str] = []
+
+    def note_writes(self, writes: float | None) -> None:
+        """Bytes/s, as they were measured when it began; None: not yet."""
+        self._converges.note_writes(writes or 0.0)
 
     @property
     def steps(self) -> list[str]:

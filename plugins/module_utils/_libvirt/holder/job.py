@@ -20,7 +20,7 @@ from ..._core.reasons.reason import Reason
 from ..blockers.qemu_blockers import is_blocked
 from ..domain.state import PAUSED
 from ..host.connection import LibvirtProblem, libvirt
-from ..host.dirty_rate import known, measure
+from ..host.dirty_rate import begin, known
 from ..store.copied_disks import forget, note_copies_left, stamp_copies_left
 from ..store.volumes import Store, StoreError, VolumeMissing
 from .copy_signs import copy_signs
@@ -32,7 +32,6 @@ from .outcome import FinalPlace, resume, suspend_again, wait_for_final_place
 from .probe import Pace, Probe
 
 MIB = 1 << 20
-LARGE_MIB = 1024  # whose first pass takes many seconds
 MEASURED_EVERY = 3.0  # s, while it waits for its turn
 
 
@@ -73,7 +72,7 @@ class Job:
         self._user_abort = False
         self._prepared = False
         self.probe = Probe(links.local(), order.uuid, lambda: changed(self), pace, order.settings.max_downtime_ms)
-        self._writes = order.writes  # bytes in a second, the most that was measured
+        self._writes = order.writes  # bytes in a second, the most that was learnt or measured before it began
         self.deadlines = self._deadlines()
         self.forecast = Forecast()
         self.thread = threading.Thread(target=self._run, name=f"move-{order.uuid}", daemon=True)
@@ -119,6 +118,7 @@ class Job:
             return
         sample = probe.sample
         seen = Look(sample.iteration, sample.remaining, sample.processed, sample.throttle)
+        self.deadlines.note_writes(probe.writes)
         verdict = self.deadlines.step(now, self.open, seen, probe.mode)
         self.forecast = verdict.forecast
         if verdict.action is DeadlineAction.NONE:
@@ -179,7 +179,6 @@ class Job:
                 # By its owner, a moment ago. Not migrated: afterwards it could not be told.
                 text = "it was paused before the migration began"
                 return ended(self.order, Reason.StateNotLiveMigratable, text, self.order.node)
-            self._read_what_it_writes(dom)
             self._call(dom)
         except DisksError as exc:
             error, reason = str(exc), Reason.DisksNotLiveMigratable
@@ -196,31 +195,20 @@ class Job:
         return self._end(wait_for_final_place(self._links, self.local, self.order), reason, error)
 
     def _wait_for_turn(self) -> None:
-        """What a large VM writes is measured meanwhile: its first pass over the memory is long, and tells nothing.
-
-        Once even where the turn is there already: it costs a second or two.
-        """
-        if self.order.memory_mib >= LARGE_MIB:
-            self._measure()
-            while not self._admitted.wait(MEASURED_EVERY):
-                self._measure()
-        self._admitted.wait()
-
-    def _read_what_it_writes(self, dom: Any) -> None:
-        """As the preflight, a rule or another run had it measured, which QEMU keeps."""
-        with suppress(libvirt.libvirtError, LibvirtProblem):
-            self._writes = max(self._writes, known(self.local.conn, dom) * MIB)
-
-    def _measure(self) -> None:
-        uuid = self.order.uuid
-        with suppress(libvirt.libvirtError, LibvirtProblem):
-            self._writes = max(self._writes, measure(self.local.conn, [uuid], 1, fresh=1).get(uuid, 0.0) * MIB)
+        """What it writes is measured meanwhile, and nobody waits for that: the most counts."""
+        while not self._admitted.wait(MEASURED_EVERY):
+            with suppress(libvirt.libvirtError, LibvirtProblem):
+                dom = self.local.conn.lookupByUUIDString(self.order.uuid)
+                self._writes = max(self._writes, known(self.local.conn, dom) * MIB)
+                begin(dom)
 
     def _call(self, dom: Any) -> None:
         disks = self._prepare(dom)
         self.deadlines = self._deadlines()
         self._ask_for_claim()
         first = self.bandwidth_mib
+        with suppress(libvirt.libvirtError):
+            begin(dom)
         self.probe.start(first)
         devices = [disk.device for disk in disks]
         with copy_signs(self._links, self.order):
@@ -310,7 +298,7 @@ class Job:
     def _most_written(self) -> float:
         """Bytes in a second, of one that did not converge: what the next attempt begins with; 0: not known."""
         never = self._verdict is not None and self._verdict.reason is Reason.NotConverging
-        return max(self._verdict.forecast.writes, self._writes) if never and self._verdict else 0.0
+        return self._verdict.forecast.writes if never and self._verdict else 0.0
 
     @property
     def _suspended(self) -> bool:

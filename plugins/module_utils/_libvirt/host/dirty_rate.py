@@ -62,11 +62,15 @@ def measure(
     return {u: float(s["rate"]) for u, s in found.items() if _is_fresh(s, FRESH, now(), wall())}
 
 
-def known(conn: Any, dom: Any) -> float:
-    """MiB/s of one domain as it was measured in the last ten minutes, whoever asked; 0: it was not.
+def begin(dom: Any) -> None:
+    """Let QEMU measure for a second, and do not wait for it: see `known`. Not while it migrates, that waits for the
+    job. Raises libvirtError."""
+    dom.startDirtyRateCalc(1, 0)
 
-    Raises libvirtError.
-    """
+
+def known(conn: Any, dom: Any) -> float:
+    """MiB/s of one domain as it was measured in the last ten minutes, whoever asked; 0: it was not. Also while it
+    migrates. Raises libvirtError."""
     flags = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
     ((_same, stats),) = conn.domainListGetStats([dom], libvirt.VIR_DOMAIN_STATS_DIRTYRATE, flags)
     last = _of(stats)

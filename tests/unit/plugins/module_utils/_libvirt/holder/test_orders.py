@@ -75,56 +75,60 @@ def test_that_it_does_not_converge_is_told_while_it_runs_and_in_its_end() -> Non
     assert (found["steps"], found["writes"]) == (["aborted after 20 s"], 100 * MIB)
 
 
-def test_what_a_small_vm_writes_is_known_if_somebody_measured_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = job(order="migrate", memory_mib=256)
-    monkeypatch.setattr(holder_job, "libvirt", SimpleNamespace(libvirtError=OSError))
-    monkeypatch.setattr(holder_job, "known", lambda _conn, _dom: 40.0)
-    monkeypatch.setattr(made, "_call", lambda _dom: None)
-    monkeypatch.setattr(holder_job, "outgoing_job", lambda _dom: None)
-    monkeypatch.setattr(holder_job, "wait_for_final_place", lambda *_all: FinalPlace(True, "b"))
-    vm = SimpleNamespace(state=lambda: (1, 1))
-    made.local = SimpleNamespace(conn=SimpleNamespace(lookupByUUIDString=lambda _uuid: vm))
-    made._admitted.set()
-    made._move()
-    assert made._writes == 40 * MIB
+@pytest.mark.parametrize(("learnt", "measured"), [(0.0, None), (150.0 * MIB, None), (0.0, 150.0 * MIB)])
+def test_a_first_pass_that_tells_nothing_goes_by_what_was_learnt_or_measured(
+    learnt: float, measured: float | None
+) -> None:
+    """100 MiB/s of 1 GiB."""
+    made = job(order="migrate", writes=learnt, memory_mib=512, settings=asdict(MigrationSettings()))
+    made.probe.writes = measured
+    made.open = True
+    for second in range(8):
+        made.probe.sample = Sample(processed=second * 100 * MIB, remaining=(1024 - 100 * second) * MIB, iteration=1)
+        made.check_deadlines(float(second))
+    assert (made.forecast.converges is False) == bool(learnt or measured)
 
 
-def test_the_next_attempt_begins_with_what_the_last_one_learnt() -> None:
-    """It is in its first pass, which tells nothing else: 100 MiB/s of 1 GiB."""
-    for learnt in (0.0, 150.0 * MIB):
-        made = job(order="migrate", writes=learnt, memory_mib=512, settings=asdict(MigrationSettings()))
-        made._admitted.set()
-        made._wait_for_turn()
-        made.deadlines = made._deadlines()
-        made.open = True
-        for second in range(8):
-            made.probe.sample = Sample(processed=second * 100 * MIB, remaining=(1024 - 100 * second) * MIB, iteration=1)
-            made.check_deadlines(float(second))
-        assert (made.forecast.converges is False) == bool(learnt)
-
-
-@pytest.mark.parametrize("admitted", [True, False])
-def test_what_a_large_vm_writes_is_measured_before_it_begins(monkeypatch: pytest.MonkeyPatch, admitted: bool) -> None:
-    """While it waits for its turn, too: the most counts."""
+def test_what_a_vm_writes_is_measured_while_it_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each measurement is read when the next one is due: the most counts, and nobody waits."""
     made = job(order="migrate")
-    rates = iter([10.0, 40.0, 20.0, 20.0])
+    rates, begun = iter([0.0, 10.0, 40.0, 20.0]), []
+    monkeypatch.setattr(holder_job, "libvirt", SimpleNamespace(libvirtError=OSError))
+    monkeypatch.setattr(holder_job, "MEASURED_EVERY", 0)
+    monkeypatch.setattr(holder_job, "known", lambda _conn, _dom: next(rates))
 
-    def measured(*_args: Any, **_more: Any) -> dict[str, float]:
-        rate = next(rates)
-        if rate == 20.0:
+    def begin(dom: str) -> None:
+        begun.append(dom)
+        if len(begun) == 4:
             made._admitted.set()
-        return {"u": rate}
 
+    monkeypatch.setattr(holder_job, "begin", begin)
     waits = made._admitted.wait
     monkeypatch.setattr(made._admitted, "wait", lambda seconds=1.0: waits(seconds))  # a bound, where it is forgotten
-    monkeypatch.setattr(holder_job, "libvirt", SimpleNamespace(libvirtError=OSError))
-    monkeypatch.setattr(holder_job, "measure", measured)
-    monkeypatch.setattr(holder_job, "MEASURED_EVERY", 0)
-    made.local = SimpleNamespace(conn=None)
-    if admitted:
-        made._admitted.set()
+    made.local = SimpleNamespace(conn=SimpleNamespace(lookupByUUIDString=lambda uuid: uuid))
     made._wait_for_turn()
-    assert made._writes == (10 if admitted else 40) * MIB
+    assert (made._writes, begun) == (40 * MIB, ["u"] * 4)
+
+
+def test_as_it_begins_qemu_is_asked_what_the_guest_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before: during a migration that waits for the job. One that cannot measure is migrated all the same."""
+    did: list[str] = []
+
+    def ask(_seconds: int, _flags: int) -> None:
+        did.append("measure")
+        raise OSError
+
+    vm = SimpleNamespace(startDirtyRateCalc=ask, migrateToURI3=lambda *_all: did.append("migrate"))
+    made = job(order="migrate")
+    for name, does in (("_prepare", []), ("_ask_for_claim", None)):
+        monkeypatch.setattr(made, name, lambda *_all, does=does: does)
+    monkeypatch.setattr(made.probe, "start", lambda _mib: None)
+    monkeypatch.setattr(holder_job, "libvirt", SimpleNamespace(libvirtError=OSError))
+    monkeypatch.setattr(holder_job, "copy_signs", lambda *_all: nullcontext())
+    monkeypatch.setattr(holder_job, "params_of", lambda *_all: {})
+    monkeypatch.setattr(holder_job, "flags_of", lambda *_all: 0)
+    made._call(vm)
+    assert did == ["measure", "migrate"]
 
 
 @pytest.mark.parametrize("order", [{"settings": None}, {"order": "watch", "settings": None}])
