@@ -2,7 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""make postcopy-demo: the cable of the target is pulled while a guest is in post-copy, for 3, 30 and 120 s.
+"""make postcopy-demo: what happens to a guest in post-copy when its link breaks.
+
+The cable of the target is pulled for 3, 30 and 120 s: QEMU's stream lives, and goes on by itself. Or the stream itself
+is reset: then both domains stand still in "post-copy failed", and the migration agent resumes it, also a new one where
+the first was killed at the same moment.
 
 The guest compares its memory all along; the checker of the lab judges from its raw log. The drain that moves it goes
 on, or the same command does. Nothing may be cleaned away meanwhile: each host has its domain until the link is back.
@@ -12,11 +16,13 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from demo import plays, report, traces
+from integration.on_host import on
 
 from lab import GuestSpec, Lab
 from lab.once import in_a_lab
@@ -30,26 +36,49 @@ DRAIN = {
     "drain_migration": {"post_copy": True, "on_timeout": "post_copy", "completion_timeout_per_gib": 3},
 }
 AGAIN = 3  # times that the same command may be given
+# QEMU listens for a migration from here on (libvirt's migration_port_min).
+RESET = ["ss", "-K", "dport", ">=", ":49152"]
+KILL_AGENT = """
+import os, signal
+client = HolderClient.connect()
+os.kill(client._ask({"order": "status"})["pid"], signal.SIGKILL)
+result = True
+"""
 
 
-def cut(lab: Lab, seconds: int) -> list[str]:
-    """What was wrong with one guest whose link broke for so long."""
-    name, source, target = f"cut-{seconds}", lab.host("host-a"), lab.host("host-b")
+def pull(lab: Lab, name: str, seconds: int) -> list[str]:
+    """What was wrong while the cable was out."""
+    lab.unplug("host-b")
+    until, wrong = time.monotonic() + seconds, []
+    while time.monotonic() < until:
+        if name not in traces.defined(lab.host("host-a")):
+            wrong.append(f"{name} is gone from host-a while its memory is there")
+        time.sleep(1)
+    lab.plug("host-b")
+    return wrong
+
+
+def reset(lab: Lab, name: str, kill: bool) -> list[str]:
+    """The stream is reset; `kill`: and the migration agent killed."""
+    source = lab.host("host-a")
+    source.exec(RESET)
+    if kill:
+        on(lab, "host-a", KILL_AGENT)
+    stands = wait_for(lambda: "post-copy failed" in source.virsh("domstate", "--reason", name, check=False), pause=0.2)
+    return [] if stands else [f"{name} did not come to post-copy failed"]
+
+
+def broken(lab: Lab, name: str, breaks: Callable[[str], list[str]], steps: list[str]) -> list[str]:
+    """What was wrong with one guest in post-copy to which this happens. `steps`: what its drain did about it."""
+    source, target = lab.host("host-a"), lab.host("host-b")
     lab.run("host-a", GuestSpec(name, memory_mib=256, fill_mib=160, dirty_mib_s=4))
     lab.wait_ticking([name])
     lab.shape("host-a", SLOW)
     drain = plays.Play(lab, "drain", DRAIN)
     if not wait_for(lambda: "post-copy" in source.virsh("domstate", "--reason", name, check=False), pause=0.2):
         return [f"{name} did not come to post-copy: {drain.text}"]
-    print(f"{name} is in post-copy: the cable of host-b is pulled for {seconds} s", flush=True)
-    lab.unplug("host-b")
-    until = time.monotonic() + seconds
-    wrong = []
-    while time.monotonic() < until:
-        if name not in traces.defined(source):
-            wrong.append(f"{name} is gone from host-a while its memory is there")
-        time.sleep(1)
-    lab.plug("host-b")
+    print(f"{name} is in post-copy", flush=True)
+    wrong = breaks(name)
     lab.unshape("host-a")
     ended = drain.wait()
     for _again in range(AGAIN):
@@ -60,6 +89,9 @@ def cut(lab: Lab, seconds: int) -> list[str]:
     print(ended.text, flush=True)
     if ended.code or traces.running(target) != [name] or traces.defined(source):
         wrong.append(f"{name}: the drain ended with {ended.code}, on host-b run {traces.running(target)}")
+    did = [step for vm in ended.drains[-1]["vms"] if vm["name"] == name for step in vm.get("steps", ())]
+    if not all(any(step in one for one in did) for step in steps):
+        wrong.append(f"{name}: its steps are {did}, expected {steps}")
     lab.wait_ticking([name])
     restored = plays.run(lab, "restore", {"maintenance_hosts": "host-a"})
     wrong += [f"{name}: the restore ended with {restored.code}: {restored.text}"] if restored.code else []
@@ -68,17 +100,26 @@ def cut(lab: Lab, seconds: int) -> list[str]:
 
 
 def demo(lab: Lab) -> int:
-    wrong = {seconds: cut(lab, seconds) for seconds in CUTS}
-    for text in (text for texts in wrong.values() for text in texts):
+    wrong = {
+        f"cut-{seconds}": broken(lab, f"cut-{seconds}", lambda name, s=seconds: pull(lab, name, s), ["post-copy after"])
+        for seconds in CUTS
+    }
+    streams = {
+        name: broken(lab, name, lambda name, kill=kill: reset(lab, name, kill), ["post-copy resumed"])
+        for name, kill in (("reset", False), ("reset-killed", True))
+    }
+    for text in (text for texts in (*wrong.values(), *streams.values()) for text in texts):
         print(f"WRONG: {text}")
     totals = report.check(lab.paths.raw, set())["totals"]
+    print(f"streams reset={len(streams)} resumed={sum(not texts for texts in streams.values())}")
     resumed = sum(not texts for texts in wrong.values())
     print(
         f"postcopy-demo: cuts={len(CUTS)} resumed={resumed} memory_errors={totals['memory_errors']}"
         f" lost={totals['lost']}",
         flush=True,
     )
-    return 0 if resumed == len(CUTS) and not totals["memory_errors"] and not totals["lost"] else 1
+    well = not any(streams.values()) and resumed == len(CUTS)
+    return 0 if well and not totals["memory_errors"] and not totals["lost"] else 1
 
 
 if __name__ == "__main__":

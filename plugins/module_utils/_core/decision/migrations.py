@@ -49,6 +49,9 @@ def handle_migration(step: Step, uuid: str, situation: Situation) -> None:
         entry.note(Finding(Reason.PostCopyBroken, step.where(uuid)))
         if step.late():
             entry.end(Ending.BLOCKED, "", Finding(Reason.PostCopyBroken, step.where(uuid)))
+        elif vm is not None and uuid not in step.obs.held and last is not None and not last.adopted:
+            # Whoever watches it resumes it.
+            step.do(Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method, settings=_settings(step, uuid))
         return
     if step.late(_grace(step, entry, situation)):
         finding = Finding(Reason.DeadlineExceeded, f"Still migrating: {step.where(uuid)}.")

@@ -87,6 +87,10 @@ class Convergence:
         """Bytes that were written in a second, as it began; 0: not measured. The most counts."""
         self._writes = max(self._writes, writes)
 
+    def pause(self) -> None:
+        """It has the link no more: what is written meanwhile says nothing of the time in which it has it."""
+        self._turns.clear()
+
     def look(self, had: float, seen: Look, left: float) -> Forecast:
         """`had`: seconds with the link. `left`: those that it may still take."""
         if seen.iteration < 1:
@@ -95,10 +99,17 @@ class Convergence:
             if self._iteration == 1:
                 self._turns.clear()  # the first pass sends what was never written, too
             self._iteration = seen.iteration
-            self._turns.append(_Turn(had, float(seen.remaining), seen.processed))
+            self._begin(had, seen)
             while len(self._turns) > ENOUGH + 1 and had - self._turns[1].had > LONG:
                 self._turns.popleft()
+        elif not self._turns and seen.iteration == 1:
+            self._begin(had, seen)
+        if not self._turns:
+            return Forecast()
         return self._in_the_first(had, seen) if seen.iteration == 1 else self._by_its_passes(left)
+
+    def _begin(self, had: float, seen: Look) -> None:
+        self._turns.append(_Turn(had, float(seen.remaining), seen.processed))
 
     def _in_the_first(self, had: float, seen: Look) -> Forecast:
         """Measured before: what it writes in a second, at least, is left at the end of any pass of a second."""

@@ -122,6 +122,7 @@ class Deadlines:
         passed = 0.0 if self._last is None else max(0.0, now - self._last)
         self._last = now
         if mode is Mode.POST_COPY or not has_link:
+            self._converges.pause()
             return NOTHING
         self._had += passed
         self._since_progress += passed

@@ -35,6 +35,10 @@ MIB = 1 << 20
 MEASURED_EVERY = 3.0  # s, while it waits for its turn
 
 
+def _resumed(times: int) -> list[str]:
+    return [f"post-copy resumed{f' {times} times' if times > 1 else ''}"] if times else []
+
+
 class ClaimGone(Exception):
     """Its place on the target was given to others: it does not begin."""
 
@@ -289,7 +293,7 @@ class Job:
                 "processed": int(stats.get("data_processed", 0)) or sample.processed,
                 "seconds": time.monotonic() - self.began,
                 "downtime_ms": None if downtime is None else int(downtime),
-                "steps": self.deadlines.steps,
+                "steps": [*self.deadlines.steps, *_resumed(settled.resumed)],
                 "writes": self._most_written(),
                 "paused": bool(stays),
             }

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..._core.model.observation import State
@@ -22,7 +22,7 @@ from ..._core.reasons.reason import Reason
 from ..domain.state import PAUSED, is_resumable
 from ..host.connection import LibvirtProblem, libvirt
 from .links import Links, Local
-from .migrate import Place, Side, completed_stats, place_of, read_side
+from .migrate import Place, Side, completed_stats, flags_of, params_of, place_of, read_side
 from .order import MoveOrder
 
 # How long an answer that should be passing may stand until it is believed (seconds). Each side is
@@ -31,6 +31,9 @@ from .order import MoveOrder
 # "vanished" or "twice" calls somebody at night; the wait costs nobody anything, as nothing is
 # touched meanwhile. Twice is the graver word: a target that began to run may have to end first.
 PATIENCE = {Place.BOTH: 60.0, Place.NOWHERE: 30.0, Place.UNKNOWN: 120.0}
+# Seconds between two tries to resume a broken post-copy: at first, and at most. libvirt refuses it as long as QEMU's
+# own stream lives, and that is how it shall be: then QEMU goes on by itself.
+RESUME_AGAIN, RESUME_LATEST = 5.0, 60.0
 # No job, the source runs, the target still receives: its end is on its way, also where QEMU must
 # free much memory on a busy host before it has ended.
 SWITCH_OVER = 120.0
@@ -40,7 +43,8 @@ SWITCH_OVER = 120.0
 class FinalPlace:
     """ok: the VM runs on the target. at: the node where it is; empty: not known.
 
-    reason: set where the place itself is the trouble. stats: of the completed job.
+    reason: set where the place itself is the trouble. stats: of the completed job. resumed: how often its post-copy was
+    resumed.
     """
 
     ok: bool
@@ -48,6 +52,33 @@ class FinalPlace:
     reason: Reason | None = None
     message: str = ""
     stats: Mapping[str, Any] = field(default_factory=dict)
+    resumed: int = 0
+
+
+class _BrokenPostCopy:
+    """Resumes a post-copy whose stream broke, as often as that is needed: each call takes until the stream breaks again
+    or the VM has arrived. Never one that somebody else asked for, whose flags are not known."""
+
+    def __init__(self, local: Local, order: MoveOrder) -> None:
+        self._local, self._order = local, order
+        self._flag = 0 if order.foreign else int(getattr(libvirt, "VIR_MIGRATE_POSTCOPY_RESUME", 0))
+        self._not_before, self._pause = 0.0, 0.0
+        self.resumed = 0
+
+    def step(self, source: State, now: float) -> None:
+        """To be asked with each look at the source."""
+        if source is not State.POSTCOPY_FAILED or not self._flag or now < self._not_before:
+            return
+        order = self._order
+        flags = flags_of(order) | self._flag
+        try:
+            dom = self._local.conn.lookupByUUIDString(order.uuid)
+            dom.migrateToURI3(order.target_uri, params_of(order, 0, order.disks or ()), flags)
+            self.resumed, self._pause = self.resumed + 1, 0.0
+        except (libvirt.libvirtError, LibvirtProblem):
+            # Refused, or broken again: what it is the next look says.
+            self._pause = min(RESUME_LATEST, self._pause * 2 or RESUME_AGAIN)
+        self._not_before = time.monotonic() + self._pause
 
 
 def wait_for_final_place(links: Links, local: Local, order: MoveOrder) -> FinalPlace:
@@ -57,12 +88,14 @@ def wait_for_final_place(links: Links, local: Local, order: MoveOrder) -> FinalP
     """
     since = time.monotonic()
     last, pause = Place.MOVING, 0.05
+    broken = _BrokenPostCopy(local, order)
     while True:
         source, trouble_here = _read_source(local, order)
         target, trouble_there = _read_target(links, order)
         job = source.job is not None
         place = place_of(source.state, target.state, job)
         now = time.monotonic()
+        broken.step(source.state, now)
         if place is not last:
             last, since, pause = place, now, 0.05
         over = now - since
@@ -71,7 +104,7 @@ def wait_for_final_place(links: Links, local: Local, order: MoveOrder) -> FinalP
             place = Place.SOURCE
         if place is not Place.MOVING and over >= PATIENCE.get(place, 0.0):
             trouble = "; ".join(t for t in (trouble_here, trouble_there) if t)
-            return _conclude(links, order, place, source, trouble)
+            return replace(_conclude(links, order, place, source, trouble), resumed=broken.resumed)
         time.sleep(pause)
         pause = min(0.5, pause * 1.5)
 

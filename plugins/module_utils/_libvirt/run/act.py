@@ -184,6 +184,8 @@ class Actor:
         order = self._order("watch", action, record)
         target = self._hosts.get(action.target)
         order["target_uri"] = target.config.uri if target else ""
+        order["migrate_uri"] = target.config.migrate_uri if target else ""
+        order["disks"] = list(self._copied(action.vm))
         order["settings"] = None if action.settings is None else asdict(action.settings)
         self._send(order)
 

@@ -15,6 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Job,
     Node,
     Observation,
+    State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     MigrationSettings,
@@ -36,10 +37,12 @@ POLICY = Policy(
 )
 
 
-def moving(now: float = 10.0, adopted: bool = False) -> tuple[Observation, dict[str, NodeRecord]]:
+def moving(
+    now: float = 10.0, adopted: bool = False, state: State = State.RUNNING
+) -> tuple[Observation, dict[str, NodeRecord]]:
     """A VM of 1 GiB that a rule is for migrates from a to b, and nobody holds it."""
     nodes = {name: Node(name, capacity_mib=9999, boot_id=name) for name in "ab"}
-    vm = VM("u", "vm", "a", memory_mib=1024, job=Job(), document={"slow": True})
+    vm = VM("u", "vm", "a", state, memory_mib=1024, job=Job(), document={"slow": True})
     record = NodeRecord(node="a", run_id="r", boot_id="a", runs=["r"])
     attempt = Attempt(1, "b", "", 0.0, "a", "r", adopted=adopted)
     record.vms["u"] = VMRecord("u", "vm", 1024, attempts=[attempt])
@@ -65,6 +68,14 @@ def test_the_nodes_deadline_waits_for_that_of_the_rule(now: float, ending: Endin
     """100 s of the node, then 1000 s for the GiB and 150 s without progress."""
     obs, records = moving(now)
     assert decide(obs, records, POLICY).records["a"].vms["u"].ending == ending.value
+
+
+@pytest.mark.parametrize("adopted", [False, True])
+def test_a_broken_post_copy_gets_a_holder_that_resumes_it_unless_others_began_it(adopted: bool) -> None:
+    obs, records = moving(adopted=adopted, state=State.POSTCOPY_FAILED)
+    decided = decide(obs, records, POLICY)
+    assert [a.settings for a in decided.actions if a.do is Do.WATCH] == ([] if adopted else [SLOW])
+    assert decided.records["a"].vms["u"].reason == "PostCopyBroken"
 
 
 def test_an_undecided_vm_is_watched_with_the_settings_of_the_task() -> None:

@@ -122,6 +122,18 @@ def test_an_abort_helps_nobody_and_has_its_time_and_its_cause() -> None:
     assert text == "writes 100 MiB/s, the link carries 100 MiB/s: it would pause for 2.0 s, 0.3 s are allowed"
 
 
+def test_what_is_written_while_others_have_the_link_says_nothing() -> None:
+    """Each pass of 100 MiB takes a second with the link and nine without: 10 MiB/s are written, and it would end."""
+    deadlines = Deadlines(MigrationSettings(), 1 << 30)
+    said = set()
+    for tenth in range(1200):
+        turn, now = divmod(tenth, 100)
+        sent = min(now, 10) * 10
+        look = Look(2 + turn, (100 - sent) * MIB, (turn * 100 + sent) * MIB)
+        said.add(deadlines.step(tenth / 10, now <= 10, look, Mode.PRE_COPY).forecast.converges)
+    assert said == {None}
+
+
 def test_one_that_fits_into_its_pause_is_no_trouble() -> None:
     """QEMU may take a pass more; its passes do not shrink, and need not."""
     converges = Convergence()

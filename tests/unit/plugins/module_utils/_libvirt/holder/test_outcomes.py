@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -130,6 +131,8 @@ class Sides:
 
     def __init__(self, *steps: tuple[float, State, State]) -> None:
         self.steps, self.now = steps, 0.0
+        self.order: dict[str, Any] = {"foreign": True}
+        self.local: Any = None
 
     def at(self) -> tuple[State, State]:
         return next(step[1:] for step in reversed(self.steps) if step[0] <= self.now)
@@ -139,15 +142,41 @@ class Sides:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+        assert self.now < 3600, "it waits for ever"
 
     def read(self, monkeypatch: pytest.MonkeyPatch) -> outcome.FinalPlace:
         monkeypatch.setattr(outcome, "time", self)
         monkeypatch.setattr(outcome, "_read_source", lambda *_a: (Side(self.at()[0]), ""))
         monkeypatch.setattr(outcome, "_read_target", lambda *_a: (Side(self.at()[1]), ""))
         monkeypatch.setattr(outcome, "_arrive", lambda *_a: {})
-        order: Any = SimpleNamespace(node="a", target="b")
+        order: Any = SimpleNamespace(node="a", target="b", **self.order)
         nothing: Any = None
-        return outcome.wait_for_final_place(nothing, nothing, order)
+        return outcome.wait_for_final_place(nothing, self.local, order)
+
+
+class BrokenPostCopy(Sides):
+    """`refuses`: so many calls that resume it. Each one that is taken lasts 10 s, after which it has arrived."""
+
+    def __init__(self, refuses: int = 0, foreign: bool = False) -> None:
+        super().__init__((0, State.POSTCOPY_FAILED, State.POSTCOPY_FAILED))
+        self.order = {"foreign": foreign, "uuid": VM, "target_uri": "qemu+tls://b/system", "disks": None}
+        self.local = SimpleNamespace(conn=SimpleNamespace(lookupByUUIDString=lambda _uuid: self))
+        self.refuses, self.asked = refuses, list[tuple[float, str, int]]()
+
+    def migrateToURI3(self, uri: str, _params: dict[str, Any], flags: int) -> None:  # noqa: N802 - libvirt's name
+        self.asked.append((round(self.now), uri, flags))
+        if len(self.asked) <= self.refuses:
+            raise OSError("QEMU reports migration is still running")
+        self.sleep(10)
+        self.steps = (*self.steps, (self.now, OFF, UP))
+
+    def read(self, monkeypatch: pytest.MonkeyPatch) -> outcome.FinalPlace:
+        monkeypatch.setattr(
+            outcome, "libvirt", SimpleNamespace(libvirtError=OSError, VIR_MIGRATE_POSTCOPY_RESUME=1 << 20)
+        )
+        monkeypatch.setattr(outcome, "flags_of", lambda _order: 3)
+        monkeypatch.setattr(outcome, "params_of", lambda *_all: {})
+        return super().read(monkeypatch)
 
 
 OFF, UP, COMES = State.ABSENT, State.RUNNING, State.INCOMING
@@ -173,3 +202,23 @@ def test_a_busy_host_is_given_time_between_two_steps(monkeypatch: pytest.MonkeyP
 )
 def test_what_stands_is_believed(monkeypatch: pytest.MonkeyPatch, place: State, reason: Reason) -> None:
     assert Sides((0, place, place)).read(monkeypatch).reason is reason
+
+
+def test_a_broken_post_copy_is_resumed_with_the_flags_that_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = BrokenPostCopy()
+    found = broken.read(monkeypatch)
+    assert (found.ok, found.at, found.resumed) == (True, "b", 1)
+    assert broken.asked == [(0, "qemu+tls://b/system", 3 | 1 << 20)]
+
+
+def test_as_long_as_its_stream_lives_it_is_asked_seldom_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = BrokenPostCopy(refuses=5)
+    assert broken.read(monkeypatch).resumed == 1
+    pauses = [after - before for (before, *_), (after, *_) in itertools.pairwise(broken.asked)]
+    assert [4 < pause < 62 for pause in pauses] == [True] * 5 and pauses == sorted(pauses) and pauses[-1] > 59
+
+
+def test_the_post_copy_of_somebody_else_is_looked_at_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = BrokenPostCopy(foreign=True)
+    broken.steps = (*broken.steps, (500, OFF, UP))
+    assert broken.read(monkeypatch).resumed == 0 and broken.asked == []
