@@ -64,7 +64,9 @@ class ActionModule(Reboot):
         before = str(self._task.args.pop("boot_id", "") or "")
         result = super().run(tmp, task_vars)
         if result.get("failed"):
-            result["msg"] = in_vain(host, str(result["msg"]), result.get("elapsed", 0), before, self._boot_id())
+            now = self._boot_id()
+            result["rebooted"] = now not in ("", before)
+            result["msg"] = in_vain(host, str(result["msg"]), result.get("elapsed", 0), before, now)
         return dict(result)
 
     def _boot_id(self) -> str:

@@ -152,7 +152,9 @@ At most {{ roll.max_unavailable }} out at once
 {% for stage in stages %}
 <span><i class="key-{{ stage | slug }}"></i>{{ stage }}</span>
 {% endfor %}
+{% if hosts | sum(attribute="lanes") %}
 <span><i style="background: var(--move)"></i>a VM migrates</span>
+{% endif %}
 <span>times in UTC</span>
 </div>
 </div>

@@ -69,7 +69,8 @@ def in_vain(host: str, why: str, elapsed: float, before: str, now: str) -> str:
     """Of a reboot that failed. Ansible says the same (`why`) of a host that never went down and of one that did not
     come up. `before`, `now`: its boot id; empty: it is not known."""
     if not now:
-        return words.is_lost(host, why)
+        late = f"it did not come up, {elapsed:.0f} s after it was asked to reboot"
+        return words.is_lost(host, late if why.startswith("Timed out") else why)
     if now != before:
         return why
     return (

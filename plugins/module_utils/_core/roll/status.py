@@ -27,6 +27,7 @@ Row = dict[str, Any]
 _STATES = {"moved": "left", "cold_moved": "left", "stopped": "stopped", "saved": "stopped", "restored": "back"}
 # Stages of hosts that the roll does not have out; empty: not of it.
 _NOT_OUT = ("", *(stage.value for stage in AT_REST))
+_TASK = "Task failed: "  # Ansible's, before the reason
 _STAGES = {Intent.DRAINED.value: "draining", Intent.ACTIVE.value: "restoring"}
 _ASKED = {Intent.DRAINED.value: "drain", Intent.ACTIVE.value: "restore"}
 # Phases of what has no migration under way.
@@ -115,6 +116,7 @@ def _with_vms(row: Row, info: Mapping[str, Any] | None) -> Row:
         return row
     if info.get("unreachable") or info.get("failed") or "vms" not in info:
         why = str(info.get("msg") or "no answer").strip().splitlines()[0]
+        why = why[len(_TASK) :] if why.startswith(_TASK) else why
         cut = "cannot be reached: " if info.get("unreachable") else "cannot be read: "
         return {**row, "error": cut + why}
     back = record is not None and record["intent"] == "active"

@@ -95,7 +95,7 @@ def test_in_a_roll_that_is_stopped_nobody_waits() -> None:
 
 
 def test_a_host_that_cannot_be_reached_is_a_row_that_says_so() -> None:
-    infos = {"a": {"unreachable": True, "msg": "Failed to connect:\nno route"}}
+    infos = {"a": {"unreachable": True, "msg": "Task failed: Failed to connect:\nno route"}}
     found = show(roll(a=Stage.REBOOTING), Fleet(("a",)), infos)
     assert found["lines"][1] == f"a  rebooting  since {NOW} (12 s)  cannot be reached: Failed to connect:"
     assert found["hosts"][0]["error"] and found["hosts"][0]["vms"] is None
