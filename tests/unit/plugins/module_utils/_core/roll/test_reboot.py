@@ -86,11 +86,7 @@ def test_dnf_without_its_plugin_is_no_yes(rc: int, out: str, err: str, needed: b
         ("b1", "b1", "a never went down: its boot id is still the same, 900 s after it was asked to reboot. See on it"),
         ("b1", "b2", "Timed out"),
         ("", "b2", "Timed out"),
-        (
-            "b1",
-            "",
-            "a cannot be reached: it did not come up, 900 s after it was asked to reboot. If it does not",
-        ),
+        ("b1", "", "a cannot be reached: it did not come up, 900 s after it was asked to reboot. If it does not"),
     ],
 )
 def test_a_reboot_that_failed_says_whether_the_host_went_down(before: str, now: str, said: str) -> None:
