@@ -36,6 +36,7 @@ DRAIN = {
     "drain_migration": {"post_copy": True, "on_timeout": "post_copy", "completion_timeout_per_gib": 3},
 }
 AGAIN = 3  # times that the same command may be given
+SETTLES = 8  # s of post-copy, of some 20
 # QEMU listens for a migration from here on (libvirt's migration_port_min).
 RESET = ["ss", "-K", "dport", ">=", ":49152"]
 KILL_AGENT = """
@@ -61,6 +62,9 @@ def pull(lab: Lab, name: str, seconds: int) -> list[str]:
 def reset(lab: Lab, name: str, kill: bool) -> list[str]:
     """The stream is reset; `kill`: and the migration agent killed."""
     source = lab.host("host-a")
+    # An emulated CPU that waits for a page while it takes an interrupt holds QEMU's lock: then its monitor is dead, and
+    # libvirt can do nothing. The pages of the kernel come first, since they are needed first.
+    time.sleep(SETTLES)
     source.exec(RESET)
     if kill:
         on(lab, "host-a", KILL_AGENT)
