@@ -184,6 +184,8 @@ def vm_line(vm: Mapping[str, Any]) -> str:
         parts.append(f"{progress['rate_mib_s']:.0f} MiB/s")
     if progress and not done and progress.get("eta") is not None:
         parts.append(f"{progress['eta']:.0f} s left")
+    if moves and vm.get("mode") == "PostCopy":
+        parts.append("in post-copy: its memory is on both hosts")
     if vm["verdict"] == "moved" and vm["duration"]:
         parts[0] += f" {vm['duration']:.1f} s"
     if done and (ms := vm.get("outage_ms")) is not None:
