@@ -36,9 +36,9 @@ DRAIN = {
     "drain_migration": {"post_copy": True, "on_timeout": "post_copy", "completion_timeout_per_gib": 3},
 }
 AGAIN = 3  # times that the same command may be given
-SETTLES = 8  # s of post-copy, of some 20
+SETTLES = 5  # s of post-copy, of some 20
 # QEMU listens for a migration from here on (libvirt's migration_port_min).
-RESET = ["ss", "-K", "dport", ">=", ":49152"]
+RESET = ["ss", "-K", "dst", "{target}", "dport", ">=", ":49152"]
 KILL_AGENT = """
 import os, signal
 client = HolderClient.connect()
@@ -65,7 +65,7 @@ def reset(lab: Lab, name: str, kill: bool) -> list[str]:
     # An emulated CPU that waits for a page while it takes an interrupt holds QEMU's lock: then its monitor is dead, and
     # libvirt can do nothing. The pages of the kernel come first, since they are needed first.
     time.sleep(SETTLES)
-    source.exec(RESET)
+    source.exec([word.format(target=lab.host("host-b").address) for word in RESET])
     if kill:
         on(lab, "host-a", KILL_AGENT)
     stands = wait_for(lambda: "post-copy failed" in source.virsh("domstate", "--reason", name, check=False), pause=0.2)

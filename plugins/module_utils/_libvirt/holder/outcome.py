@@ -75,8 +75,10 @@ class _BrokenPostCopy:
             dom = self._local.conn.lookupByUUIDString(order.uuid)
             dom.migrateToURI3(order.target_uri, params_of(order, 0, order.disks or ()), flags)
             self.resumed, self._pause = self.resumed + 1, 0.0
-        except (libvirt.libvirtError, LibvirtProblem):
-            # Refused, or broken again: what it is the next look says.
+        except (libvirt.libvirtError, LibvirtProblem) as exc:
+            # Refused, or broken again, or the answer was lost: what it is the next look says.
+            refused = isinstance(exc, LibvirtProblem) or exc.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID
+            self.resumed += not refused
             self._pause = min(RESUME_LATEST, self._pause * 2 or RESUME_AGAIN)
         self._not_before = time.monotonic() + self._pause
 

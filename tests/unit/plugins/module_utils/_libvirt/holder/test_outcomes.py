@@ -154,6 +154,13 @@ class Sides:
         return outcome.wait_for_final_place(nothing, self.local, order)
 
 
+class Refused(Exception):
+    """libvirt's, of an operation that is not valid now."""
+
+    def get_error_code(self) -> int:
+        return 55
+
+
 class BrokenPostCopy(Sides):
     """`refuses`: so many calls that resume it. Each one that is taken lasts 10 s, after which it has arrived."""
 
@@ -166,13 +173,15 @@ class BrokenPostCopy(Sides):
     def migrateToURI3(self, uri: str, _params: dict[str, Any], flags: int) -> None:  # noqa: N802 - libvirt's name
         self.asked.append((round(self.now), uri, flags))
         if len(self.asked) <= self.refuses:
-            raise OSError("QEMU reports migration is still running")
+            raise Refused("QEMU reports migration is still running")
         self.sleep(10)
         self.steps = (*self.steps, (self.now, OFF, UP))
 
     def read(self, monkeypatch: pytest.MonkeyPatch) -> outcome.FinalPlace:
         monkeypatch.setattr(
-            outcome, "libvirt", SimpleNamespace(libvirtError=OSError, VIR_MIGRATE_POSTCOPY_RESUME=1 << 20)
+            outcome,
+            "libvirt",
+            SimpleNamespace(libvirtError=Refused, VIR_MIGRATE_POSTCOPY_RESUME=1 << 20, VIR_ERR_OPERATION_INVALID=55),
         )
         monkeypatch.setattr(outcome, "flags_of", lambda _order: 3)
         monkeypatch.setattr(outcome, "params_of", lambda *_all: {})
