@@ -16,6 +16,7 @@ import select
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -110,16 +111,24 @@ def end_cleanly() -> None:
     _ENDS.extend(os.pipe())
     os.set_blocking(_ENDS[1], False)
     signal.set_wakeup_fd(_ENDS[1], warn_on_full_buffer=False)
+    # A process that it forks has the same pipe: a signal to that one would end this one.
+    os.register_at_fork(after_in_child=_deaf)
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)
 
     def watch() -> None:
-        os.read(_ENDS[0], 1)
+        while os.read(_ENDS[0], 1)[0] not in (signal.SIGTERM, signal.SIGHUP):
+            pass
         time.sleep(_END_WITHIN)
         os._exit(128 + signal.SIGTERM)
 
     threading.Thread(target=watch, name="end", daemon=True).start()
+
+
+def _deaf() -> None:
+    with suppress(ValueError):  # forked by another thread, which gets no signals
+        signal.set_wakeup_fd(-1)
 
 
 def _end(number: int, _frame: Any) -> None:

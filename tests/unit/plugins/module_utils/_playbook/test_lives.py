@@ -124,3 +124,29 @@ def test_a_module_that_is_told_to_end_cleans_up(waits: str) -> None:
     )
     assert ended.returncode == 143
     assert (ended.stdout == b"cleaned up\n") is (waits != IN_C)
+
+
+@pytest.mark.parametrize(
+    "signalled", ["os.fork() or signal.raise_signal(signal.SIGTERM)", "signal.raise_signal(signal.SIGUSR1)"]
+)
+def test_a_signal_to_a_process_that_it_forked_or_another_one_ends_nothing(signalled: str) -> None:
+    program = (
+        "import os, signal, sys, time\n"
+        f"from {lives.__name__} import end_cleanly\n"
+        f"sys.modules['{lives.__name__}']._END_WITHIN = 0\n"
+        "end_cleanly()\n"
+        "signal.signal(signal.SIGUSR1, lambda *_all: None)\n"
+        "me = os.getpid()\n"
+        "try:\n"
+        f"    {signalled}\n"
+        "finally:\n"
+        "    if os.getpid() != me:\n"
+        "        os._exit(0)\n"
+        "time.sleep(1)\n"
+        "print('goes on', flush=True)\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, env=environ, timeout=50, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, b"goes on\n")
