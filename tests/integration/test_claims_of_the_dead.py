@@ -155,7 +155,7 @@ def test_two_drains_at_once_respect_the_limit_while_the_first_keeper_is_off(lab:
         (answer,) = _claim(lab, "host-c", CLAIM, 3, ["host-a"]).values()
         assert answer is None
         (refused,) = _claim(lab, "host-b", CLAIM, 4, ["host-a"]).values()
-        assert "1 migrations are in flight" in refused
+        assert "1 migration is in flight" in refused
         (refused,) = _claim(lab, "host-c", CLAIM, 5, ["host-a", "host-b"]).values()
         assert "most of them have to answer" in refused
         _claim(lab, "host-c", GIVE_BACK, 3, ["host-a"])

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from ..decision.actions import Do
+from ..model.columns import count
 from ..model.observation import Reservation
 from ..model.policy import Limits
 from ..reasons.reason import Finding, Reason
@@ -90,6 +91,7 @@ def may_keep_slot(slots: Collection[str], limits: Limits) -> Finding | None:
     """May the slot stay that was just made? `slots`: VMs that have one on any of a majority of
     the quorum, mine among them."""
     if len(slots) > limits.cluster:
-        text = f"All {limits.cluster} slots of the cluster are taken already."
+        verb = "is" if limits.cluster == 1 else "are"
+        text = f"{count(limits.cluster, 'migration')} {verb} in flight in the cluster already."
         return Finding(Reason.WaitingForSlot, text)
     return None

@@ -81,7 +81,7 @@ def of_junit(doc: dict[str, Any]) -> dict[str, int]:
 
 
 def of_page(doc: dict[str, Any]) -> dict[str, int]:
-    found = re.search(r"(\d+) VMs?: (.*?) in ", page(doc), re.DOTALL)
+    found = re.search(r"(\d+) VMs?: (.*?)(?:; |</span>)", page(doc), re.DOTALL)
     assert found is not None
     words = {"moved cold": "cold_moved", "off before": "off"}
     parts = [part.split(" ", 1) for part in found[2].split(", ")[:5]]

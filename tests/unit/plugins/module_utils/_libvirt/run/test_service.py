@@ -97,7 +97,7 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
     outcome = SimpleNamespace(ended=SliceEnd.FINAL, record=record(after), actions_done=acts, observation=obs)
     engine = SimpleNamespace(run=lambda _until, live: outcome)
     monkeypatch.setattr(service, "Engine", lambda *_args, **_more: engine)
-    monkeypatch.setattr(service, "start", lambda *_args, **_more: None)
+    monkeypatch.setattr(service, "start", lambda *_args, **_more: record(after))
     reported = SimpleNamespace(to_dict=lambda **more: more)
     monkeypatch.setattr(service, "_reported", lambda *_args: reported)
     old = None if before is None else record(before)
