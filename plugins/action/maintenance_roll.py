@@ -42,7 +42,7 @@ _PLAN = {"looks": [], "reached": {}, "policy": {}, "must_fit": True, "plan_file"
 # After these the roll is over, has hosts left, or cannot be done.
 _ENDS = ("ended", "aborted", "planned")
 # What a roll that failed returns, beside `msg`.
-_TOLD = ("changed", "answer", "ended", "error", "event", "stats")
+_TOLD = ("changed", "answer", "ended", "error", "event", "stats", "ansible_stats")
 # Seconds for which a connection that broke is tried again: a host was there a moment ago.
 _REACH_FOR = {"noted": 60, "came_back": 60}
 # Seconds between two tries to reach a host that may be rebooting.
@@ -160,6 +160,9 @@ class ActionModule(ActionBase):
                 return {"changed": False, "silent": True}
             result["changed"] = changed = changed or bool(result.get("changed"))
             self._report.roll(result)
+            if "stats" in result and args.get("state") in ("ended", "planned"):
+                # As set_stats does it, without a task of its own that prints three lines.
+                result["ansible_stats"] = {"data": {"maintenance_roll_stats": result["stats"]}}
             for line in result.get("lines", ()):
                 Display().display(plain(line))
             if args.get("state") in _ENDS and result.get("answer") == "closed":

@@ -130,7 +130,8 @@ def test_of_two_slices_one_rolls_and_the_other_says_why_it_does_not(sim: Kubesim
 
 
 @pytest.mark.parametrize(
-    ("template", "task", "vms"), [("drain", "Empty the host", 500), ("plan", "Plan the roll", 1000)]
+    ("template", "task", "vms"),
+    [("drain", "Empty the host (check mode, nothing is done)", 500), ("plan", "Plan the roll", 1000)],
 )
 def test_of_many_vms_what_a_person_reads_is_not_dropped(
     sim: Kubesim, jobs: Jobs, template: str, task: str, vms: int
