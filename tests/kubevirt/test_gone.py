@@ -211,6 +211,18 @@ def test_a_guest_that_crashes_is_told_as_that_and_holds_up_nothing(sim, operator
     assert [text for text in found["warnings"] if "default/vm" in text and "crash" in text] or not anew
 
 
+@pytest.mark.parametrize("strategy", ["Manual", "Always"])
+def test_a_guest_that_kubevirt_ends_for_its_broken_post_copy_is_told_in_its_words(sim, operator, strategy) -> None:
+    sim.add_vm("vm", "n1", run_strategy=strategy, migrate_seconds="3", migrate_result="crash")
+    go_on = begin(sim, operator)
+    sim.edit(VMIS, "vm", lambda o: o["status"]["migrationState"].update(mode="PostCopy"), "default")
+    found = go_on()
+    vm = row(found, "vm")
+    assert vm["reason"] == "Irrecoverable" and "VMI is irrecoverable due to failed post-copy" in vm["remedy"], vm
+    assert vm["verdict"] == ("cold_moved" if strategy == "Always" else "blocked"), vm
+    assert "virtctl start" in vm["remedy"]
+
+
 def test_a_mark_on_an_instance_that_has_ended_is_no_work(sim, operator) -> None:
     """Its guest shut itself down while it waited for a slot. KubeVirt leaves the mark, and migrates it never."""
     take_slots(sim)

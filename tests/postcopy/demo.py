@@ -145,7 +145,9 @@ def demo(lab: Lab) -> int:
     }
     streams = {name: broken(lab, name, breaks, "post-copy resumed") for name, breaks in STREAMS.items()}
     daemons = {
-        f"libvirtd-{host}": broken(lab, f"libvirtd-{host}", lambda lab, _name, _drain, h=host: kill_libvirtd(lab, h), "")
+        f"libvirtd-{host}": broken(
+            lab, f"libvirtd-{host}", lambda lab, _name, _drain, host=host: kill_libvirtd(lab, host), "post-copy after"
+        )
         for host in ("host-a", "host-b")
     }
     for text in (text for texts in (*cuts.values(), *streams.values(), *daemons.values()) for text in texts):

@@ -34,7 +34,7 @@ _PERHAPS_PAUSED = frozenset({State.PAUSED, State.UNKNOWN})
 _AT_HOME = frozenset({Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST, Situation.STOPPED_HERE})
 _ON_ITS_WAY = IN_FLIGHT | {Situation.ARRIVED, Situation.ARRIVED_LEFTOVER}
 # Believed only when two full reads in a row say the same.
-SUSPICIOUS = frozenset({Situation.NOWHERE, Situation.TWICE})
+SUSPICIOUS = frozenset({Situation.NOWHERE, Situation.TWICE, Situation.POSTCOPY_LOST})
 
 
 def decide(
@@ -298,8 +298,8 @@ def _one(step: Step, uuid: str) -> None:
         elsewhere.handle_nowhere(step, uuid)
     elif situation is Situation.TWICE:
         entry.end(Ending.BLOCKED, finding=Finding(Reason.RunningTwice, step.where(uuid)))
-    else:  # crashed, here or there
-        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.VMCrashed))
+    else:  # crashed, here or there, or in post-copy on one side
+        migrations.one_has_ended(step, entry, situation)
 
 
 def _is_under_way(step: Step, uuid: str, situation: Situation) -> bool:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from ..model.observation import ACTIVE_STATES, VM, Job, Observation, Outcome, Sighting, State
+from ..model.observation import ACTIVE_STATES, VM, Job, Mode, Observation, Outcome, Sighting, State
 from ..model.policy import MigrationSettings
 from ..model.record import Attempt, Ending, Intent, VMRecord
 from ..reasons.reason import IN_A_QUEUE, Finding, Reason
@@ -24,6 +24,7 @@ _COLD_WAY = frozenset(
 )
 _STILL_HERE = frozenset({Situation.HERE, Situation.PAUSED_HERE})
 _CALM = 5.0  # s
+_HALF_GONE = 60.0  # s; libvirt itself waits 30 s for the lock of a VM
 _COLD = frozenset({Situation.COLD_DEFINED_TWICE, Situation.COLD_ARRIVED})
 
 
@@ -61,6 +62,28 @@ def handle_migration(step: Step, uuid: str, situation: Situation) -> None:
         # Whoever began a foreign migration chose its flags; ours might ask for what they forbid.
         settings = None if last.adopted else _settings(step, uuid)
         step.do(Do.WATCH, uuid, last.target, attempt=last.number, method=vm.method, settings=settings)
+
+
+def one_has_ended(step: Step, entry: VMRecord, situation: Situation) -> None:
+    """It has crashed; or it was in post-copy, and is on one host alone: for a moment that is so at the end of each."""
+    where = step.where(entry.uuid)
+    if situation is not Situation.POSTCOPY_LOST:
+        entry.end(Ending.BLOCKED, step.record.node, crash(entry, where))
+        return
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    if step.obs.now - entry.waiting_since > _HALF_GONE or step.late():
+        entry.end(Ending.BLOCKED, "", Finding(Reason.Irrecoverable, f"{where}, and nowhere else."), keep_waiting=True)
+        return
+    entry.ending = Ending.NONE.value
+    entry.note(Finding(Reason.PostCopyBroken, where))
+
+
+def crash(entry: VMRecord, text: str = "") -> Finding:
+    """Its process has ended. In post-copy that was half of it, and KubeVirt itself ends what broke there."""
+    last = entry.last
+    lost = last is not None and last.mode == Mode.POST_COPY.value and not last.ok
+    return Finding(Reason.Irrecoverable if lost else Reason.VMCrashed, text)
 
 
 def _note_calm(step: Step, entry: VMRecord, job: Job | None) -> None:
@@ -102,8 +125,8 @@ def _update_attempt(last: Attempt, seen: Sighting | None, job: Job | None) -> No
     """What is seen of an attempt under way that was not known when it was asked for."""
     if not last.ended and not last.gave_up:
         last.reason = last.message = ""  # its request was refused, and it goes on all the same
-    if job is not None and not last.work:
-        last.work = job.work
+    if job is not None:
+        last.work, last.mode = last.work or job.work, job.mode.value
     if seen is not None and not last.target:
         last.target = seen.node
 
@@ -268,7 +291,7 @@ def _restarted_by_others(entry: VMRecord, seen: Sighting | None) -> Finding | No
     if seen is None or not seen.restarted or entry.asked_to_stop:
         return None
     if seen.crashed:
-        return Finding(Reason.VMCrashed, f"Its instance crashed, and it was started anew on {seen.node}.")
+        return crash(entry, f"Its instance crashed, and it was started anew on {seen.node}.")
     text = f"Its instance was ended by someone else, and it was started anew on {seen.node}."
     return Finding(Reason.RestartedByOthers, text)
 

@@ -46,6 +46,7 @@ class Situation(str, Enum):
     MOVING = "moving"
     POSTCOPY = "postcopy"
     POSTCOPY_BROKEN = "postcopy_broken"
+    POSTCOPY_LOST = "postcopy_lost"
     SWITCHING_OVER = "handing_over"
     ARRIVED = "arrived"
     ARRIVED_LEFTOVER = "arrived_leftover"
@@ -98,6 +99,8 @@ _NO_JOB = frozenset({JobStage.NONE})
 ROWS: tuple[Row, ...] = (
     _row("source unreadable", _s(S.UNKNOWN), _ANY, Situation.UNREADABLE),
     # Post-copy: the memory is on both sides. Nothing is touched.
+    _row("post-copy broken, and gone from source", _OFF, _s(S.POSTCOPY_FAILED), Situation.POSTCOPY_LOST),
+    _row("post-copy broken, and gone from target", _s(S.POSTCOPY_FAILED), _OFF, Situation.POSTCOPY_LOST),
     _row("post-copy broken on source", _s(S.POSTCOPY_FAILED), _ANY, Situation.POSTCOPY_BROKEN),
     _row("post-copy broken on target", _ANY, _s(S.POSTCOPY_FAILED), Situation.POSTCOPY_BROKEN),
     _row("post-copy on source", _s(S.POSTCOPY_SOURCE), _ANY, Situation.POSTCOPY),

@@ -173,8 +173,8 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
         return _runs_here(step, uuid, step.vm_here(uuid))
     elif situation is Situation.TWICE:
         entry.end(Ending.BLOCKED, "", Finding(Reason.RunningTwice, step.where(uuid)))
-    elif situation in (Situation.CRASHED_HERE, Situation.CRASHED_THERE):
-        entry.end(Ending.BLOCKED, step.record.node, Finding(Reason.VMCrashed, step.where(uuid)))
+    elif situation in (Situation.CRASHED_HERE, Situation.CRASHED_THERE, Situation.POSTCOPY_LOST):
+        migrations.one_has_ended(step, entry, situation)
     else:
         return _off(step, uuid, situation)
     return entry.ending == Ending.NONE.value

@@ -10,7 +10,7 @@ from ..model.observation import VM
 from ..model.record import Ending, VMRecord
 from ..reasons.reason import LASTING, Finding, Reason
 from .actions import Do
-from .migrations import lacks_autostart
+from .migrations import crash, lacks_autostart
 from .reconcile import Situation
 from .step import Step
 from .strategy import Choice, Way
@@ -213,7 +213,7 @@ def handle_off_here(step: Step, uuid: str) -> None:
         return
     if not entry.asked_to_stop and vm.crashed:
         text = f"{entry.name} is off: its process on {vm.node} crashed or failed."
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.VMCrashed, text))
+        entry.end(Ending.BLOCKED, vm.node, crash(entry, text))
     elif not entry.asked_to_stop and boot_over(step, entry):
         text = f"{step.record.node} restarted while {entry.name} ran on it. It is off."
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.VMCrashed, text))
@@ -347,7 +347,7 @@ def handle_off_elsewhere(step: Step, uuid: str, situation: Situation) -> None:
     elif seen.crashed and not (entry.cold_target and before == Ending.NONE.value):
         # libvirt calls failed also what it could not start.
         text = f"{entry.name} was moved to {seen.node}, and its process there crashed or failed."
-        entry.end(Ending.BLOCKED, seen.node, Finding(Reason.VMCrashed, text))
+        entry.end(Ending.BLOCKED, seen.node, crash(entry, text))
     elif not entry.cold_target and (entry.stop_requests or _said_late(entry, before)):
         # Said once: who runs it there may know better than to start it.
         entry.stop_requests = 0

@@ -82,6 +82,7 @@ class Reason(str, Enum):
     AbortRequested = "AbortRequested"
     OutcomeLost = "OutcomeLost"
     PostCopyBroken = "PostCopyBroken"
+    Irrecoverable = "Irrecoverable"
     PeerUnreachable = "PeerUnreachable"
     TargetStoreFull = "TargetStoreFull"
     AttemptsUsedUp = "AttemptsUsedUp"

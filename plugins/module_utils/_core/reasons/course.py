@@ -77,6 +77,19 @@ ROWS: dict[Reason, Row] = {
         plane=Plane.DATA,
         preflight=Preflight(LIBVIRT, "the domain's state on either side"),
     ),
+    Reason.Irrecoverable: Row(
+        "The VM was in post-copy, and one of its two processes has ended, with memory that nobody else has.",
+        (
+            "Destroy what is left of it (virsh destroy), then start it where it is defined (virsh start; a transient "
+            "one: virsh create). Its disks are as after a power failure."
+        ),
+        on_kubevirt=Words(
+            "Its migration failed in post-copy, and KubeVirt has ended its instance: the memory is lost.",
+            'KubeVirt says of it "VMI is irrecoverable due to failed post-copy migration". Its disks are as after a '
+            "power failure. It is started anew where its runStrategy says so; else start it (virtctl start).",
+        ),
+        plane=Plane.DATA,
+    ),
     Reason.PeerUnreachable: Row(
         "A host does not answer. No VM moves to it, and VMs that may run on it wait.",
         "Repair the connection to the host (see the message), then run again.",

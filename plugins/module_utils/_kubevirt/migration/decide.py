@@ -98,8 +98,7 @@ def _ended(vmi: Obj, view: View) -> Finding:
         return Finding(Reason.StoppedByItself, text)
     last = view.migrations[-1] if view.migrations else None
     if last is not None and facts.state_of(vmi, last).get("mode") == "PostCopy":
-        text = "Its migration failed in post-copy, and KubeVirt then ends the guest."
-        return Finding(Reason.VMCrashed, text)
+        return Finding(Reason.Irrecoverable, "VMI is irrecoverable due to failed post-copy migration.")
     return Finding(Reason.VMCrashed, f"{facts.status(vmi).get('reason') or 'phase Failed'}")
 
 

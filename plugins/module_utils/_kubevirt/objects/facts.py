@@ -201,12 +201,15 @@ def state_of(vmi: Obj, migration: Obj) -> Obj:
     return {}
 
 
+def mode_of(vmi: Obj, migration: Obj) -> Mode:
+    return Mode(state_of(vmi, migration).get("mode") or Mode.PRE_COPY.value)
+
+
 def job(vmi: Obj, migration: Obj, finding: Finding | None, ours: bool) -> Job:
     """A migration that has not ended, as the core sees it. `finding`: what it waits for."""
     state = state_of(vmi, migration)
-    mode = Mode(state.get("mode") or Mode.PRE_COPY.value)
     return Job(
-        mode=mode,
+        mode=mode_of(vmi, migration),
         work=migration["metadata"]["uid"],
         target=str(state.get("targetNode") or ""),
         phase=phase(migration) or "Pending",

@@ -237,7 +237,7 @@ class DepartedVMs:
                 text = "Its migration was withdrawn." if last.abort_requested else "Its migration object is gone."
                 obs.outcomes[at] = Outcome(uuid, last.number, False, Finding(Reason.AbortRequested, text))
             return
-        work = migration["metadata"]["uid"]
+        work, mode = migration["metadata"]["uid"], facts.mode_of(here or {}, migration)
         gone = uuid not in obs.vms and uuid not in obs.held
         anew = here is not None and known is not None and here["metadata"]["uid"] != known.uid
         failed = facts.phase(migration) == "Failed"
@@ -246,12 +246,12 @@ class DepartedVMs:
             return
         if failed and (uuid in obs.vms or gone):
             finding = facts.why_failed(here, migration, self._event(migration))
-            obs.outcomes[at] = Outcome(uuid, last.number, False, finding, work=work)
+            obs.outcomes[at] = Outcome(uuid, last.number, False, finding, mode=mode, work=work)
         elif gone:
             seconds = facts.took(migration, here)
             if known is not None:
                 known.handed_off = facts.handed_off(here, migration)
-            obs.outcomes[at] = Outcome(uuid, last.number, True, seconds=seconds, work=work)
+            obs.outcomes[at] = Outcome(uuid, last.number, True, mode=mode, seconds=seconds, work=work)
 
     def _reason_is_coming(self, vmi: Obj | None, migration: Obj) -> bool:
         """Why it failed is waited for, but not for long: some never say."""

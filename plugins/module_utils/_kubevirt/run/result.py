@@ -17,7 +17,7 @@ from ..objects import facts
 from ..records.node_record import Instance
 from . import unsupported
 
-_OTHERS = (Reason.RestartedByOthers.value, Reason.VMCrashed.value)
+_OTHERS = (Reason.RestartedByOthers.value, Reason.VMCrashed.value, Reason.Irrecoverable.value)
 # Of what the drain stopped and what did not start elsewhere.
 _STAYS_OFF = {
     Reason.TargetUnschedulable.value: "stays off until a node takes it, the restore at the latest",

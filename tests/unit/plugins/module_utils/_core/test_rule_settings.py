@@ -15,6 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     Job,
     Node,
     Observation,
+    Sighting,
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
@@ -73,9 +74,29 @@ def test_the_nodes_deadline_waits_for_that_of_the_rule(now: float, ending: Endin
 @pytest.mark.parametrize("adopted", [False, True])
 def test_a_broken_post_copy_gets_a_holder_that_resumes_it_unless_others_began_it(adopted: bool) -> None:
     obs, records = moving(adopted=adopted, state=State.POSTCOPY_FAILED)
+    obs.sightings["u"] = [Sighting("b", State.POSTCOPY_FAILED)]
     decided = decide(obs, records, POLICY)
     assert [a.settings for a in decided.actions if a.do is Do.WATCH] == ([] if adopted else [SLOW])
     assert decided.records["a"].vms["u"].reason == "PostCopyBroken"
+
+
+@pytest.mark.parametrize("here", [State.POSTCOPY_FAILED, None])
+def test_of_a_broken_post_copy_one_half_alone_is_irrecoverable_once_that_has_lasted(here: State | None) -> None:
+    """Two full reads and a minute: at the end of each post-copy the source is gone first."""
+    obs, records = moving(state=here or State.SHUTOFF)
+    if here is None:
+        obs.vms.clear()
+        obs.sightings["u"] = [Sighting("b", State.POSTCOPY_FAILED)]
+    ends, before = [], None
+    for obs.now in (10.0, 11.0, 50.0, 72.0):
+        decided = decide(obs, records, POLICY, before)
+        records, before = decided.records, decided.situations
+        ends.append((records["a"].vms["u"].ending, records["a"].vms["u"].reason))
+        assert not [a for a in decided.actions if a.do is not Do.CORDON]
+    assert [ending for ending, _reason in ends] == ["", "", "", "blocked"]
+    assert [reason for _ending, reason in ends[1:]] == ["PostCopyBroken", "PostCopyBroken", "Irrecoverable"]
+    entry = records["a"].vms["u"]
+    assert entry.message == f"paused (post-copy failed) on {'a' if here else 'b'}, and nowhere else."
 
 
 def test_an_undecided_vm_is_watched_with_the_settings_of_the_task() -> None:

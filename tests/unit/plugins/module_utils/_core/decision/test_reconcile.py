@@ -27,6 +27,10 @@ STOPPING = Recorded.STOPPING
 # name of the row -> (source, target, job, record), and what that means
 TABLE = {
     "source unreadable": (S.UNKNOWN, S.RUNNING, NONE, NOTHING, Situation.UNREADABLE),
+    "post-copy broken, and gone from source": (
+        S.SHUTOFF, S.POSTCOPY_FAILED, NONE, INTENDED, Situation.POSTCOPY_LOST),
+    "post-copy broken, and gone from target": (
+        S.POSTCOPY_FAILED, S.ABSENT, POST, HELD, Situation.POSTCOPY_LOST),
     "post-copy broken on source": (
         S.POSTCOPY_FAILED, S.POSTCOPY, POST, HELD, Situation.POSTCOPY_BROKEN),
     "post-copy broken on target": (

@@ -36,12 +36,12 @@ def watched(one: Guest, settings: MigrationSettings = SETTINGS) -> Deadlines:
 
 
 def test_of_a_fleet_those_are_recognised_that_do_not_converge_and_the_others_left_alone() -> None:
-    ends = [(migrate(one), migrate(one, watched(one))) for one in fleet(40 * len(KINDS), 7)]
+    ends = [(migrate(one), migrate(one, watched(one))) for one in fleet(100 * len(KINDS), 1)]
     would = [(free, seen) for free, seen in ends if free.converged]
     never = [seen for free, seen in ends if not free.converged]
-    assert len(never) > 10 and len(would) > 100
+    assert len(never) > 50 and len(would) > 400
     assert sum(seen.acted < free.seconds for free, seen in would) <= 0.02 * len(would)
-    assert sum(seen.said > RECOGNISED for seen in never) <= 0.1 * len(never)  # of so few; make bench-converge: 0.05
+    assert sum(seen.said > RECOGNISED for seen in never) <= 0.05 * len(never)
 
 
 @pytest.mark.parametrize(("writes", "working_set"), [(300.0, 200.0), (120.0, 400.0), (60.0, 35.0)])

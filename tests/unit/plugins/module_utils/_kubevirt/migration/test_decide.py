@@ -140,7 +140,8 @@ def test_a_guest_that_has_ended_was_not_moved(state: Obj, phase: str, reason: Re
 def test_a_failed_post_copy_is_told_as_such() -> None:
     state = {"migrationUid": "m1", "mode": "PostCopy"}
     found = step(View(vmi(phase="Failed", migrationState=state), (migration("m1", "Failed"),), 101.0), asked("m1"))
-    assert found.finding is not None and "post-copy" in found.finding.message
+    assert found.finding is not None and found.finding.reason is Reason.Irrecoverable
+    assert "post-copy" in found.finding.message
 
 
 def test_a_vm_that_others_started_anew_is_another_one() -> None:
