@@ -12,6 +12,7 @@ from typing import Any
 
 from jinja2 import Environment
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import IN_POST_COPY, Mode
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import words as counted
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import table
 
@@ -34,6 +35,7 @@ _TITLES = {
 }
 # What is drawn in which colour.
 _STAGES = ("draining", "empty", "at work", "rebooting", "checking", "restoring", "failed")
+_LEFT = ("blocked", "lost", "pending")
 
 
 def page(doc: Doc) -> str:
@@ -147,9 +149,13 @@ def _attention(hosts: Sequence[Doc]) -> list[dict[str, Any]]:
                 "bad": True,
             }
         for vm in host["vms"]:
+            if vm["verdict"] in _LEFT and vm.get("mode") == Mode.POST_COPY.value and vm["reason"] != "Irrecoverable":
+                who = f"{vm['name']} on {host['name']} and {vm['target']}"
+                row = {"code": "PostCopy", "message": f"It is {IN_POST_COPY} until it has moved.", "remedy": ""}
+                found[("vm", who)] = {"who": [who], **row, "bad": True}
             if vm["reason"]:
                 key = (host["name"], vm["reason"], vm["message"] or "", vm["remedy"] or "")
                 row = {"who": [], "code": vm["reason"], "message": vm["message"], "remedy": vm["remedy"]}
-                one = found.setdefault(key, {**row, "bad": vm["verdict"] in ("blocked", "lost", "pending")})
+                one = found.setdefault(key, {**row, "bad": vm["verdict"] in _LEFT})
                 one["who"].append(f"{vm['name']} on {host['name']}")
     return sorted(found.values(), key=lambda one: not one["bad"])

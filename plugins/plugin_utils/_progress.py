@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.columns import count
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import IN_POST_COPY, Mode
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import tally
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import words as counted
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import advised
@@ -184,8 +185,8 @@ def vm_line(vm: Mapping[str, Any]) -> str:
         parts.append(f"{progress['rate_mib_s']:.0f} MiB/s")
     if progress and not done and progress.get("eta") is not None:
         parts.append(f"{progress['eta']:.0f} s left")
-    if moves and vm.get("mode") == "PostCopy":
-        parts.append("in post-copy: its memory is on both hosts")
+    if moves and vm.get("mode") == Mode.POST_COPY.value:
+        parts.append(IN_POST_COPY)
     if vm["verdict"] == "moved" and vm["duration"]:
         parts[0] += f" {vm['duration']:.1f} s"
     if done and (ms := vm.get("outage_ms")) is not None:

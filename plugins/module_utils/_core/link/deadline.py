@@ -97,6 +97,7 @@ class Deadlines:
         self._longer = self._pause > HYPERVISOR_PAUSE  # it may still be allowed
         self._converges = Convergence(0.0 if self._longer else self._pause, writes)
         self._never_since: float | None = None  # seconds with the link
+        self._forecast = self._known = Forecast()  # the last one, and as it was when it lost the link
         self._paused = False
         self._throttle = 0
         self._steps: list[str] = []
@@ -123,6 +124,7 @@ class Deadlines:
         self._last = now
         if mode is Mode.POST_COPY or not has_link:
             self._converges.pause()
+            self._known = self._forecast
             return NOTHING
         self._had += passed
         self._since_progress += passed
@@ -130,6 +132,9 @@ class Deadlines:
             self._since_progress = 0.0
         stuck = self._since_progress >= self.progress
         forecast = self._converges.look(self._had, seen, self.completion - self._had)
+        # What was known when it gave the link to others holds until its passes tell again.
+        forecast = self._forecast = forecast if forecast.carries else self._known
+        self._known = self._known if forecast is self._known else Forecast()
         if self._longer_pause_helps(forecast):
             self._longer = False
             self._converges.allow(self._pause)

@@ -47,6 +47,10 @@ class MigrationMethod(str, Enum):
     BLOCK = "BlockMigration"
 
 
+# What everybody has to know of a VM in this mode.
+IN_POST_COPY = "in post-copy: its memory is on both hosts, so touch neither"
+
+
 class Mode(str, Enum):
     PRE_COPY = "PreCopy"
     POST_COPY = "PostCopy"

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..model.columns import columns
+from ..model.observation import IN_POST_COPY, Mode
 from ..model.record import Intent
 from ..model.tally import tally, undone
 from ..reasons.reason import advised
@@ -127,7 +128,7 @@ def _with_vms(row: Row, info: Mapping[str, Any] | None) -> Row:
 def _vm(vm: Mapping[str, Any], back: bool, stays: Mapping[str, Any] | None) -> Row:
     """`back`: the host is being given back, so what is there stays there. `stays`: why the last run left it, which has
     ended: what another one would do with it is not said."""
-    kept = ("name", "phase", "target", "at", "reason", "message", "remedy")
+    kept = ("name", "phase", "mode", "target", "at", "reason", "message", "remedy")
     progress = vm.get("progress") or {}
     percent = progress.get("percent") if progress.get("total_mib") else None
     state = _STATES.get(vm["verdict"], vm["verdict"])
@@ -243,12 +244,26 @@ def _vm_lines(vms: Sequence[Row]) -> list[str]:
 def _moving(vm: Row) -> str:
     percent = f" {vm['percent']} %" if vm["percent"] is not None else ""
     target = f" -> {vm['target']}" if vm["target"] else ""
+    mode = f", {IN_POST_COPY}" if vm["mode"] == Mode.POST_COPY.value else ""
     why = f"  {vm['reason']}: {vm['message']}" if vm["reason"] else ""
-    return f"{vm['name']}  migration {vm['phase']}{percent}{target}{why}"
+    return f"{vm['name']}  migration {vm['phase']}{percent}{target}{mode}{why}"
 
 
 def _next(roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str, read: str, left: bool) -> list[str]:
     """What to do, a sentence each. `left`: it is known that its playbook has ended."""
+    halves = [
+        f"Do not reboot or cut off {row['name']} or {vm['target'] or 'its target'}: {vm['name']} is on both until it "
+        "has moved (post-copy)."
+        for row in hosts
+        for vm in row["vms"] or ()
+        if vm["state"] == "moving" and vm["mode"] == Mode.POST_COPY.value
+    ]
+    return halves + _next_commands(roll, hosts, unreadable, read, left)
+
+
+def _next_commands(
+    roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str, read: str, left: bool
+) -> list[str]:
     if unreadable:
         return ["Repair the connection to these hosts, then run the playbook status again."]
     state = "" if roll is None else roll["state"]

@@ -71,7 +71,10 @@ RUNNING = vm(
 def test_a_running_migration_in_one_line() -> None:
     expected = "web-3 -> host-b migration Running 63 %, 410/650 MiB, 88 MiB/s, 4 s left"
     assert vm_line(RUNNING) == expected
-    assert vm_line({**RUNNING, "mode": "PostCopy"}) == f"{expected}, in post-copy: its memory is on both hosts"
+    assert (
+        vm_line({**RUNNING, "mode": "PostCopy"})
+        == f"{expected}, in post-copy: its memory is on both hosts, so touch neither"
+    )
 
 
 @pytest.mark.parametrize(

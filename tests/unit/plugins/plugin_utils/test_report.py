@@ -112,6 +112,18 @@ def test_a_host_that_an_abort_gave_back_has_what_its_drain_had_done_by_then() ->
     assert told == doc["hosts"][0]["tally"]
 
 
+def test_a_vm_in_post_copy_is_on_two_hosts_and_needs_attention() -> None:
+    doc = report.with_roll(report.empty(), roll("running", entry("host-a", "draining", 5)), at(9))
+    half = moved("web-1", 1, 2, verdict="blocked", mode="PostCopy", reason="DeadlineExceeded")
+    doc = report.with_drain(doc, "host-a", {"vms": [half], "phase": "Blocked"}, [], at(9))
+    assert "web-1 on host-a and host-d" in page(doc) and "so touch neither until it has moved" in page(doc)
+    assert doc["hosts"][0]["vms"][0]["mode"] == "PostCopy"
+    doc = report.with_drain(
+        doc, "host-a", {"vms": [{**half, "reason": "Irrecoverable"}], "phase": "Blocked"}, [], at(9)
+    )
+    assert "touch neither" not in page(doc)
+
+
 def test_a_roll_that_was_refused_is_not_green_and_says_why() -> None:
     ended = {**roll("refused", entry("host-a", "waiting", 0)), "paused": "web-1 cannot leave host-a"}
     doc = report.with_roll(report.empty(), ended, at(9))

@@ -134,6 +134,20 @@ def test_what_is_written_while_others_have_the_link_says_nothing() -> None:
     assert said == {None}
 
 
+def test_what_was_known_before_others_had_the_link_is_the_cause_that_is_told() -> None:
+    """Its time is over before its passes tell anything again."""
+    deadlines = Deadlines(MigrationSettings(completion_timeout_per_gib=40), 1 << 30)
+    verdict = None
+    for tenth in range(1000):
+        now = tenth / 10
+        had = now if now < 39 else max(39.0, now - 30)
+        look = Look(1 + int(had / 2), int((2 - had % 2) * 100 * MIB), int(had * 100 * MIB))
+        verdict = deadlines.step(now, not 39 <= now < 69, look, Mode.PRE_COPY)
+        if verdict.action is not DeadlineAction.NONE:
+            break
+    assert verdict is not None and verdict.reason is Reason.NotConverging, verdict
+
+
 def test_one_that_fits_into_its_pause_is_no_trouble() -> None:
     """QEMU may take a pass more; its passes do not shrink, and need not."""
     converges = Convergence()

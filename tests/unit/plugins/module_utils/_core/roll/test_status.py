@@ -38,7 +38,7 @@ def roll(state: State = State.RUNNING, **stages: Stage) -> Roll:
 
 
 def vm(name: str, verdict: str = "pending", phase: str = "Pending", **more: Any) -> dict[str, Any]:
-    empty = dict.fromkeys(("target", "at", "reason", "message", "remedy"), "")
+    empty = dict.fromkeys(("target", "mode", "at", "reason", "message", "remedy"), "")
     return {"name": name, "uuid": "u", "verdict": verdict, "phase": phase, **empty, **more}
 
 
@@ -79,6 +79,19 @@ def test_each_host_has_its_stage_and_its_vms_and_says_what_it_waits_for() -> Non
     assert states == ["left", "moving", "waiting", "waiting", "stopped", "blocked"]
     assert not any("uuid" in one for one in found["hosts"][0]["vms"])
     assert found["hosts"][1]["vms"] is None
+
+
+def test_a_vm_in_post_copy_is_on_two_hosts_neither_of_which_is_to_be_touched() -> None:
+    moves = vm("moves", phase="Running", target="b", mode="PostCopy")
+    found = show(roll(a=Stage.DRAINING), Fleet(("a", "b")), {"a": {"vms": [moves], "record": RECORD}})
+    assert (
+        "  moves  migration Running -> b, in post-copy: its memory is on both hosts, so touch neither" in found["lines"]
+    )
+    assert found["next"][0] == "Do not reboot or cut off a or b: moves is on both until it has moved (post-copy)."
+    assert found["hosts"][0]["vms"][0]["mode"] == "PostCopy"
+    arrived = vm("moves", "moved", "Succeeded", target="b", at="b", mode="PostCopy")
+    found = show(roll(a=Stage.DRAINING), Fleet(("a", "b")), {"a": {"vms": [arrived], "record": RECORD}})
+    assert not any("post-copy" in line for line in found["lines"])
 
 
 @pytest.mark.parametrize(("until", "said"), [("2026-03-02T05:00:00Z", ""), ("2026-03-01T05:00:00Z", "window ended")])
