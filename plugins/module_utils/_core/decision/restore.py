@@ -209,6 +209,8 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
         elif late and wanted and seen is not None:  # it moved, and acted on our request there
             _start(step, uuid, Do.COLD_START, seen.node)
             return entry.ending == Ending.NONE.value
+        elif seen is not None and entry.ending != Ending.COLD_MOVED.value and migrations.lacks_autostart(entry, seen):
+            step.attempt_or_block(Do.FINISH, uuid, entry.cold_target, Reason.StopFailed)  # it was off before its move
         else:
             entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node if seen else "")
     elif situation is Situation.NOWHERE and (entry.persistent or not wanted):

@@ -123,6 +123,7 @@ class Engine:
         self._refused: dict[str, set[str]] = {}  # UUID -> targets whose claim was refused
         self._last: list[Action] = []
         self._first: Observation | None = None
+        self._forgotten = False  # the record was removed: it is not written again
         self._hindered: set[tuple[str, str]] = set()  # (UUID or "": the node, why an act on it was refused)
         self.done: list[Action] = []
 
@@ -229,6 +230,7 @@ class Engine:
             self._save()
         refused = self._platform.apply(actions, self._record) if actions else {}
         self.done += actions
+        self._forgotten = "" not in refused and any(a.do is Do.FORGET for a in actions)
         self._take_refusals(actions, refused)
         if refused:
             if phase is NodePhase.ACTIVE:  # something of ours stays
@@ -361,6 +363,6 @@ class Engine:
 
     def _save(self) -> None:
         text = self._record.to_json()
-        if text != self.saved[0]:
+        if text != self.saved[0] and not self._forgotten:
             self._platform.save(self._record)
             self.saved = (text, self._platform.now())

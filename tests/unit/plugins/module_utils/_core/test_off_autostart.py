@@ -111,6 +111,21 @@ def test_a_run_that_was_killed_at_it_loses_nothing(at: str) -> None:
     assert the(made).autostart is True
 
 
+def test_restored_in_the_middle_of_its_move_it_has_its_autostart_where_it_was_moved() -> None:
+    made = two(off())
+
+    def killed(action):
+        if action.do is Do.FINISH:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(made, MOVES, fails=killed)
+    assert run(made, MOVES, "active", "back").phase is NodePhase.ACTIVE
+    there = made.machines["b"].domains["u1"]
+    assert (there.state, there.autostart) == (State.SHUTOFF, True)
+    assert not any(machine.claims or machine.slots for machine in made.machines.values())
+
+
 def test_started_by_its_owner_it_gets_its_autostart_back() -> None:
     made = two(off())
     assert run(made).phase is NodePhase.DRAINED

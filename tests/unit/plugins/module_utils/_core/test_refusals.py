@@ -113,6 +113,19 @@ def test_a_node_act_that_is_refused_ends_in_time_and_says_why(do: Do, intent: st
     assert outcome.findings == ()
 
 
+def test_a_record_whose_removal_was_refused_once_does_not_come_back() -> None:
+    made = two(vm(1, "a"))
+    run(made)
+    refusals = [Finding(Reason.PeerUnreachable, "forget: the connection broke")]
+
+    def once(action: Action) -> Finding | None:
+        return refusals.pop() if action.do is Do.FORGET and refusals else None
+
+    outcome = run(made, intent="active", name="back", fails=once)
+    assert (outcome.phase, made.machines["a"].record) == (NodePhase.ACTIVE, None)
+    assert not refusals
+
+
 def test_a_refused_cordon_ends_in_time_beside_a_vm_that_is_blocked() -> None:
     made = two(vm(1, "a", **FIXED))
     why = Finding(Reason.MigrationFailed, "cordon: the pool is full")

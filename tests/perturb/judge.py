@@ -1,0 +1,210 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is wrong with the end of a run. It reads the fleet and the result as data, and knows nothing of the product.
+
+No assertion is written for a scenario: the end is compared with that of the run that nothing disturbed. What differs
+needs a reason code in the result, of that VM or of the node; or it is what the other hand wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleetsim.fleet import Fleet
+
+EXECUTES = ("running", "postcopy")
+ACTIVE = (*EXECUTES, "paused", "postcopy_source", "postcopy_failed", "crashed")
+OURS = "virtops.maintenance"
+
+_NEVER_THEIRS = {"claim", "slot", "mark"}
+
+Facts = dict[str, Any]
+
+
+def facts(fleet: Fleet) -> Facts:
+    """The fleet, without what differs from one run to the next by itself: times, names of runs, instances."""
+    found: Facts = {}
+    for name, machine in sorted(fleet.machines.items()):
+        for uuid, domain in machine.domains.items():
+            found[f"vm {uuid} {name} state"] = domain.state.value
+            found[f"vm {uuid} {name} persistence"] = domain.persistent
+            found[f"vm {uuid} {name} autostart"] = domain.autostart
+            found[f"vm {uuid} {name} saved"] = domain.managed_save
+            if domain.marked:
+                found[f"vm {uuid} {name} mark"] = True
+        for uuid, owner in machine.claims:
+            found[f"vm {uuid} claim on {name} of {owner}"] = True
+        for uuid, owner in sorted(machine.slots):
+            found[f"vm {uuid} slot on {name} of {owner}"] = True
+        if machine.cordons:
+            found[f"node {name} cordons"] = tuple(sorted(machine.cordons))
+        if machine.record is not None:
+            found[f"node {name} record"] = True
+    for uuid, move in fleet.moves.items():
+        found[f"vm {uuid} migrates"] = (move.source, move.target)
+    return found
+
+
+def digest(fleet: Fleet) -> str:
+    """Two moments with the same digest are the same to who looks: with stages of jobs, without their bytes."""
+    more = {u: (m.stage.value, m.held, m.ours, m.attempt, m.run_id) for u, m in fleet.moves.items()}
+    outcomes = {n: sorted(map(str, m.outcomes)) for n, m in fleet.machines.items()}
+    flags = {n: (m.up, m.reachable, m.boot) for n, m in fleet.machines.items()}
+    saves = [(u, d.save_begins, d.save_ends, d.off_at) for m in fleet.machines.values() for u, d in m.domains.items()]
+    return repr((facts(fleet), more, outcomes, flags, saves))
+
+
+@dataclass
+class Watch:
+    """Looks all the time, for what must never be."""
+
+    fleet: Fleet
+    twice: set[str] = field(default_factory=set)
+    names: dict[str, str] = field(default_factory=dict)  # UUID -> where it was
+    was_active: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for name, machine in self.fleet.machines.items():
+            for uuid, domain in machine.domains.items():
+                self.names[uuid] = name
+                if domain.state.value in ACTIVE:
+                    self.was_active.add(uuid)
+        self.fleet.on_change = lambda: self.look()  # noqa: PLW0108  (a copy of the fleet must not copy this object)
+
+    def look(self) -> None:
+        seen: set[str] = set()
+        for machine in self.fleet.machines.values():
+            for uuid, domain in machine.domains.items():
+                if domain.state.value in EXECUTES:
+                    if uuid in seen:
+                        self.twice.add(uuid)
+                    seen.add(uuid)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One thing that is wrong. `kind`: a word of the last line."""
+
+    kind: str
+    text: str
+
+
+def reasons_of(results: list[dict[str, Any]]) -> tuple[dict[str, set[str]], set[str]]:
+    """The codes that the last command gives: of VMs, and of the node."""
+    vms: dict[str, set[str]] = {}
+    node: set[str] = set()
+    for result in results[-1:]:
+        for uuid, row in result.get("vms", {}).items():
+            codes = {row["reason"]} - {""}
+            if codes:
+                vms.setdefault(uuid, set()).update(codes)
+        node.update(finding["reason"] for finding in result.get("findings", ()))
+        if result.get("error"):
+            node.add(result["error"])
+    return vms, node
+
+
+def differences(want: Facts, got: Facts) -> list[str]:
+    """Keys that differ."""
+    return [key for key in sorted({*want, *got}) if want.get(key) != got.get(key)]
+
+
+def explained(key: str, results: list[dict[str, Any]], wanted_by_others: Mapping[str, set[str]]) -> bool:
+    """Does a reason explain that this differs, or is it what somebody else did?"""
+    kind, subject, *rest = key.split()
+    vms, node = reasons_of(results)
+    what = " ".join(rest)
+    if kind == "vm":
+        theirs = wanted_by_others.get(subject, set()) if not set(rest) & _NEVER_THEIRS else set()
+        if vms.get(subject) or "all" in theirs or any(word in what for word in theirs):
+            return True
+        # A run that has not come to its end may say for all of them why.
+        return bool(node) and results[-1]["phase"] in ("Blocked", "Failed", "Superseded")
+    return bool(node) or bool(vms) or bool(wanted_by_others.get(subject))
+
+
+def judge(
+    want: Facts,
+    fleet: Fleet,
+    watch: Watch,
+    results: list[dict[str, Any]],
+    by_others: Mapping[str, set[str]],
+    excused: set[str],
+) -> list[Wrong]:
+    """`want`: the end of the undisturbed run. `by_others`: VM or node -> what of it others changed. `excused`: VMs
+    that others stopped, deleted, or that a reboot ended."""
+    got, last = facts(fleet), results[-1]
+    found = [Wrong("twice", uuid) for uuid in sorted(watch.twice)]
+    found += [
+        Wrong("differences_unexplained", f"{key}: {want.get(key)} -> {got.get(key)}")
+        for key in differences(want, got)
+        if not explained(key, results, by_others)
+    ]
+    found += _lost(fleet, watch, results, excused)
+    found += _false_certificates(fleet, results)
+    if last["phase"] in ("Drained", "Active", "Migrated", "Blocked"):
+        found += _left_behind(fleet, last)
+    skipped = any(row["verdict"] == "skipped" for row in last.get("vms", {}).values())
+    if last["phase"] in ("Blocked", "Failed") and not any(reasons_of(results)) and not skipped:
+        found.append(Wrong("endless", f"{last['phase']} without a reason"))
+    return found
+
+
+def _lost(fleet: Fleet, watch: Watch, results: list[dict[str, Any]], excused: set[str]) -> list[Wrong]:
+    """It is nowhere and nothing is written down of it; or it ran, runs no more, and no reason says why."""
+    found = []
+    said, _node = reasons_of(results)
+    rows = results[-1].get("vms", {})
+    for uuid in sorted(set(watch.names) - excused):
+        domains = [m.domains[uuid] for m in fleet.machines.values() if uuid in m.domains]
+        kept = any(uuid in m.definitions for m in fleet.machines.values())
+        if not domains and not kept:
+            found.append(Wrong("lost", f"{uuid} is defined nowhere"))
+        runs = any(domain.state.value in ACTIVE for domain in domains)
+        stopped = rows.get(uuid, {}).get("verdict") in ("stopped", "saved")
+        if uuid in watch.was_active and not runs and not stopped and uuid not in said:
+            found.append(Wrong("lost", f"{uuid} does not run, and nothing says why"))
+    return found
+
+
+def _false_certificates(fleet: Fleet, results: list[dict[str, Any]]) -> list[Wrong]:
+    last = results[-1]
+    if last["phase"] != "Drained":
+        return []
+    node, found = last["node"], []
+    if not last["certificate"]:
+        found.append(Wrong("false_certificates", "Drained without a certificate"))
+    there = fleet.machines[node].domains
+    for uuid, domain in there.items():
+        if domain.state.value in ACTIVE and uuid not in last.get("came_later", ()):
+            found.append(Wrong("false_certificates", f"{uuid} is {domain.state.value} on {node}"))
+    for uuid, move in fleet.moves.items():
+        if node in (move.source, move.target) and uuid not in last.get("came_later", ()):
+            found.append(Wrong("false_certificates", f"{uuid} migrates from {move.source} to {move.target}"))
+    return found
+
+
+def _left_behind(fleet: Fleet, last: dict[str, Any]) -> list[Wrong]:
+    """Claims and slots of this node, and marks, of what is not under way; after a restore also record and cordon."""
+    node, found = last["node"], []
+    said = {uuid for uuid, row in last.get("vms", {}).items() if row["reason"]}
+    for name, machine in fleet.machines.items():
+        left = {("claim", *key) for key in machine.claims} | {("slot", *key) for key in machine.slots}
+        for what, uuid, owner in sorted(left):
+            if owner == node and uuid not in fleet.moves and uuid not in said:
+                found.append(Wrong("left_behind", f"{what} of {uuid} on {name}"))
+        for uuid, domain in machine.domains.items():
+            if domain.marked and uuid not in said:
+                found.append(Wrong("left_behind", f"mark of {uuid} on {name}"))
+    if last["phase"] == "Active" and last["intent"] == "active":
+        machine = fleet.machines[node]
+        if machine.record is not None:
+            found.append(Wrong("left_behind", "record"))
+        if OURS in machine.cordons:
+            found.append(Wrong("left_behind", "cordon"))
+        found += [Wrong("left_behind", f"mark of {u}") for u, d in machine.domains.items() if d.marked]
+    return found

@@ -1,0 +1,209 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Somebody else's hand: owners of VMs, other controllers, hosts that reboot.
+
+Each act says what of the fleet it changes by itself. That, and no more, may differ at the end without a reason. An
+act that would change nothing raises `Nothing`: the case is not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
+from fleetsim.fleet import Fleet
+from fleetsim.machines import Domain, Fate, Move
+from perturb.play import Perturbed, Play, fault
+
+
+class Nothing(Exception):
+    """There is nothing to act on."""
+
+
+# Acts on one VM -> words of what may differ of it afterwards. "all": it is another VM now, or none.
+ON_VMS: dict[str, set[str]] = {}
+ON_HOSTS: dict[str, set[str]] = {}
+
+
+def _found(fleet: Fleet, uuid: str, active: bool | None = None) -> list[tuple[str, Domain]]:
+    """Where it is, active first."""
+    places = [(n, m.domains[uuid]) for n, m in sorted(fleet.machines.items()) if uuid in m.domains and m.up]
+    if active is not None:
+        places = [(n, d) for n, d in places if d.active is active]
+    if not places:
+        raise Nothing
+    return sorted(places, key=lambda place: not place[1].active)
+
+
+def _at_rest(fleet: Fleet, uuid: str) -> tuple[str, Domain]:
+    """Where it runs and does not move."""
+    name, domain = _found(fleet, uuid, True)[0]
+    if uuid in fleet.moves or domain.state is not State.RUNNING or domain.save_ends or domain.save_begins:
+        raise Nothing
+    return name, domain
+
+
+def last_word(play: Play) -> str:
+    """What an owner wished of a VM's autostart, and what it is; "": the same, or there is no such wish."""
+    if play.case is None or play.case.kind != "owner_sets_autostart" or play.wish is None:
+        return ""
+    uuid = play.case.arg
+    found = [m.domains[uuid] for m in play.fleet.machines.values() if uuid in m.domains]
+    if all(domain.autostart == play.wish for domain in found):
+        return ""
+    return f"{uuid} has autostart={not play.wish}, its owner set {play.wish}"
+
+
+def on_vm(kind: str, *changes: str) -> Callable[[Any], Any]:
+    def known(act: Callable[[Fleet, str], None]) -> Any:
+        ON_VMS[kind] = set(changes)
+
+        def perturb(play: Play, _platform: Perturbed, _what: str) -> None:
+            play.wish = act(play.fleet, play.case.arg)
+            play.watch.look()
+
+        fault(kind)(perturb)
+        return act
+
+    return known
+
+
+def on_host(kind: str, *changes: str) -> Callable[[Any], Any]:
+    def known(act: Callable[[Play, str], None]) -> Any:
+        ON_HOSTS[kind] = set(changes)
+
+        def perturb(play: Play, _platform: Perturbed, _what: str) -> None:
+            act(play, play.case.arg)
+
+        fault(kind)(perturb)
+        return act
+
+    return known
+
+
+@on_vm("owner_starts", "all")
+def _starts(fleet: Fleet, uuid: str) -> None:
+    """Where it is defined and off; not where it runs or moves elsewhere: libvirt would not know, its owner does."""
+    if any(d.active for _n, d in _found(fleet, uuid)):
+        raise Nothing
+    _name, domain = _found(fleet, uuid, False)[0]
+    domain.state, domain.managed_save = State.RUNNING, False
+    domain.instance += "o"
+
+
+@on_vm("owner_stops", "all")
+def _stops(fleet: Fleet, uuid: str) -> None:
+    name, domain = _found(fleet, uuid, True)[0]
+    if domain.state is not State.RUNNING:
+        raise Nothing
+    fleet.power_off(name, uuid)
+
+
+@on_vm("owner_deletes", "all")
+def _deletes(fleet: Fleet, uuid: str) -> None:
+    """Wherever it is at rest."""
+    if uuid in fleet.moves:
+        raise Nothing
+    for name, domain in _found(fleet, uuid):
+        if domain.active:
+            fleet.power_off(name, uuid, vanish=True)
+        else:
+            del fleet.machines[name].domains[uuid]
+
+
+@on_vm("owner_sets_autostart", "autostart")
+def _autostart(fleet: Fleet, uuid: str) -> bool:
+    _name, domain = _found(fleet, uuid)[0]
+    if not domain.persistent or uuid in fleet.moves:  # libvirt refuses it during a job
+        raise Nothing
+    domain.autostart = not domain.autostart
+    return domain.autostart
+
+
+@on_vm("owner_undefines", "all")
+def _undefines(fleet: Fleet, uuid: str) -> None:
+    """Of one that runs: it is transient now."""
+    _name, domain = _at_rest(fleet, uuid)
+    if not domain.persistent:
+        raise Nothing
+    domain.persistent = domain.autostart = False
+
+
+@on_vm("owner_defines", "all")
+def _defines(fleet: Fleet, uuid: str) -> None:
+    _name, domain = _at_rest(fleet, uuid)
+    if domain.persistent:
+        raise Nothing
+    domain.persistent = True
+
+
+@on_vm("owner_edits", "nothing")
+def _edits(fleet: Fleet, uuid: str) -> None:
+    """More memory, from its next start on; what is read of it is that already."""
+    for _name, domain in _found(fleet, uuid):
+        domain.spec = replace(domain.spec, memory_mib=domain.spec.memory_mib + 512)
+
+
+@on_vm("owner_renames", "nothing")
+def _renames(fleet: Fleet, uuid: str) -> None:
+    for _name, domain in _found(fleet, uuid):
+        domain.spec = replace(domain.spec, name=f"{domain.spec.name}-new")
+
+
+@on_vm("owner_pauses", "all")
+def _pauses(fleet: Fleet, uuid: str) -> None:
+    _name, domain = _at_rest(fleet, uuid)
+    domain.state = State.PAUSED
+
+
+@on_vm("owner_migrates", "all")
+def _migrates(fleet: Fleet, uuid: str) -> None:
+    """By virsh, without asking us, to the first other host that is up."""
+    name, _domain = _at_rest(fleet, uuid)
+    others = [n for n, m in sorted(fleet.machines.items()) if n != name and m.up and not m.cordons]
+    if not others:
+        raise Nothing
+    move = Move(uuid, name, others[0], 1, MigrationSettings(), Fate(), asked=False, held=False)
+    move.ours = False
+    fleet.migrate(move)
+
+
+@on_vm("controller_evicts", "all")
+def _evicts(fleet: Fleet, uuid: str) -> None:
+    """By the run of one VM: the holder makes the call for another record."""
+    _migrates(fleet, uuid)
+    move = fleet.moves[uuid]
+    move.held = move.ours = True
+    move.run_id = "single"
+
+
+@on_host("controller_cordons", "cordons")
+def _cordons(play: Play, name: str) -> None:
+    cordons = play.fleet.machines[name].cordons
+    if "a person" in cordons:
+        raise Nothing
+    cordons.add("a person")
+
+
+@on_host("controller_uncordons", "cordons")
+def _uncordons(play: Play, name: str) -> None:
+    cordons = play.fleet.machines[name].cordons
+    if not cordons:
+        raise Nothing
+    cordons.clear()
+
+
+@on_host("host_reboots", "all")
+def _reboots(play: Play, name: str) -> None:
+    """Without warning. A run on it ends with it."""
+    machine = play.fleet.machines[name]
+    play.started = {u for u, d in machine.domains.items() if d.persistent and d.autostart}
+    play.fleet.crash(name, 20.0)
+    if name == "a":
+        play.fleet.advance(play.fleet.clock + 21.0)
+        play.die()

@@ -1,0 +1,369 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Runs commands on a fleet in memory, slice by slice, as an action plugin calls its module.
+
+Each read, write and wait of the platform is a point with a number. What stands at that number of the case is done
+there: `Case`. What a process does is lost with it; only the fleet stays.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Observation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    Intent,
+    NodeRecord,
+    Superseded,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Platform, Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.check import check
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, Slice, SliceEnd
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import rows
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import check_owner, start
+from fleetsim.fleet import Fleet
+from fleetsim.platform import ModelPlatform
+from perturb.judge import Watch, digest
+
+SLICE = 4.0  # s
+SLICES = 400  # of one command: more is without end
+
+
+class Killed(BaseException):
+    """kill -9 of playbook and module."""
+
+
+class CallFailed(Exception):
+    """A call whose failure ends the slice: the module fails with it."""
+
+
+class Endless(Exception):
+    """A command that does not end."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command. `only`: one VM's migration. `check`: in check mode. `intent` active: restore, or abort."""
+
+    intent: str
+    node: str = "a"
+    only: str = ""
+    check: bool = False
+
+
+@dataclass
+class Point:
+    """What was about to be done, and how the fleet was. `slice`: its number."""
+
+    what: str
+    clock: float
+    state: str
+    slice: int
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is done at the point `at`. `arg`: of which VM, for how long, as it was where: by kind."""
+
+    kind: str
+    at: int
+    arg: Any = None
+    then: str = ""  # what is commanded after a kill: again, back
+
+    def __str__(self) -> str:
+        return "/".join(str(part) for part in (self.kind, self.at, self.arg, self.then) if part not in (None, ""))
+
+
+@dataclass
+class Play:
+    """A fleet, what was commanded, and what came of it."""
+
+    fleet: Fleet
+    policy: Policy
+    case: Case | None = None
+    tick: Callable[[Play], None] | None = None  # others, at each point: owners that act
+    at_point: Callable[[Play, str], None] | None = None
+    recording: bool = False
+    points: list[Point] = field(default_factory=list)
+    results: list[dict[str, Any]] = field(default_factory=list)
+    count: int = 0
+    slices: int = 0
+    runs: int = 0
+    dead: bool = False
+    writes_in_check: list[str] = field(default_factory=list)
+    copies: dict[int, Fleet] = field(default_factory=dict)
+    keep: frozenset[int] = frozenset()  # numbers of points of which a copy is kept
+    lost_answer: bool = False
+    failing: float | None = None  # until when calls fail, by the clock
+    failing_what: str = ""
+    read_at: dict[str, int] = field(default_factory=dict)
+    refuses: Callable[[Action], Finding | None] = lambda _action: None
+    last: dict[str, Any] = field(default_factory=dict)
+    wish: Any = None  # of an owner
+    started: set[str] = field(default_factory=set)  # by a host that booted
+
+    def __post_init__(self) -> None:
+        self.watch = Watch(self.fleet)
+
+    # Points
+
+    def hook(self, platform: Perturbed, what: str) -> None:
+        """Before each read, write and wait."""
+        if self.dead:
+            raise Killed
+        platform.see(self.fleet)
+        self.fleet.advance(self.fleet.clock + 0.005)
+        if self.tick is not None:
+            self.tick(self)
+        self.watch.look()
+        self.count += 1
+        if self.recording:
+            self.points.append(Point(what, self.fleet.clock, digest(self.fleet), self.slices))
+        if self.count in self.keep:
+            self.copies[self.count] = copy.deepcopy(self.fleet)
+        if what.startswith("read "):
+            self.read_at[what] = self.count
+        if self.at_point is not None:
+            self.at_point(self, what)
+        if platform.checking and what.startswith("write"):
+            self.writes_in_check.append(what)
+        if self.case is not None and self.count == self.case.at:
+            FAULTS[self.case.kind](self, platform, what)
+        self._fail(platform, what)
+
+    def _fail(self, platform: Perturbed, what: str) -> None:
+        if self.failing is None:
+            return
+        if self.fleet.clock > self.failing:
+            self.failing = None
+        elif what in ("read record", "write record") and self.failing_what in ("all", what):
+            raise CallFailed(f"{what}: connection refused")
+
+    def die(self) -> None:
+        """The run ends with its host."""
+        raise Killed
+
+    # Commands
+
+    def command(self, command: Command, name: str = "") -> dict[str, Any]:
+        """Until it is final, killed, or failed. `name`: the run's."""
+        self.runs += 1
+        name = name or f"run{self.runs}"
+        try:
+            found = self._slices(command, name)
+        except Killed:
+            self.dead = False
+            found = {"phase": "Killed"}
+        except CallFailed as exc:
+            found = {"phase": "Failed", "error": str(exc)}
+        except Superseded as exc:
+            found = {"phase": "Superseded", "error": str(exc)}
+        found["intent"], found["node"] = command.intent, command.node
+        self.results.append(found)
+        return found
+
+    def _slices(self, command: Command, name: str) -> dict[str, Any]:
+        begun = False
+        for _number in range(SLICES):
+            self.slices += 1
+            platform = Perturbed(self, command)
+            request = Request(command.node, self.policy, Intent(command.intent), name, begun=begun, only=command.only)
+            if command.check:
+                seen = check(platform, request)
+                return {"phase": seen.phase.value, "vms": {}, "findings": [], "checked": True}
+            old = platform.load()
+            check_owner(old, request)
+            if old is None and request.intent is Intent.ACTIVE and (begun or not command.only):
+                platform.release_left()
+                return {"phase": NodePhase.ACTIVE.value, "vms": {}, "findings": []}
+            record = start(platform, request, old)
+            outcome = Engine(platform, self.policy, record).run(platform.now() + SLICE, longest_wait=1.0)
+            begun = True
+            if outcome.ended is SliceEnd.FINAL:
+                return plain(outcome, self)
+            platform.hook("wait for the next slice")
+            self.last = plain(outcome, self)
+        raise Endless(f"{command} does not end: {self.last}")
+
+
+@dataclass(frozen=True)
+class Request:
+    """See start.Request."""
+
+    node: str
+    policy: Policy
+    intent: Intent
+    run_id: str
+    requester: str = "ops"
+    reason: str = "work"
+    begun: bool = False
+    only: str = ""
+    to: str = ""
+
+
+def plain(outcome: Slice, play: Play) -> dict[str, Any]:
+    """The result as data."""
+    attempts = {u: [a.reason for a in e.attempts if a.reason] for u, e in outcome.record.vms.items()}
+    vms = {row["uuid"]: {**row, "tried": attempts[row["uuid"]]} for row in rows(outcome.record, outcome.observation)}
+    return {
+        "phase": outcome.phase.value,
+        "certificate": outcome.certificate is not None,
+        "vms": vms,
+        "findings": [finding.to_dict(Platform.LIBVIRT) for finding in outcome.findings],
+        "read_at": play.read_at.get(f"read {outcome.record.node}", 0),
+        "at": play.count,
+    }
+
+
+class Perturbed(ModelPlatform):
+    """One slice's platform. Between two points it may read of another fleet: as it was."""
+
+    def __init__(self, play: Play, command: Command) -> None:
+        super().__init__(play.fleet, command.node)
+        self._play = play
+        self._stale: Fleet | None = None
+        self.checking = command.check
+        self.hook = lambda what: play.hook(self, what)
+        self.boot_id = self.own.boot_id
+        self.fails = lambda action: play.refuses(action)  # noqa: PLW0108  (of the time when it is asked)
+        self._do = {do: self._answering(act) for do, act in self._do.items()}
+
+    def _answering(self, act: Callable[[Action], Finding | None]) -> Callable[[Action], Finding | None]:
+        def done(action: Action) -> Finding | None:
+            found = act(action)
+            if self._play.lost_answer:
+                self._play.lost_answer = False
+                return Finding(Reason.PeerUnreachable, "the connection broke")
+            return found
+
+        return done
+
+    def see(self, fleet: Fleet, all_of_it: bool = False) -> None:
+        """From now on this fleet is read; not the real one: until the next point, or all of an observation."""
+        if self._stale is not None and not all_of_it:
+            return
+        self._stale = fleet if all_of_it else None
+        self.fleet = self._claims._fleet = fleet
+
+    def see_all(self) -> None:
+        self._stale = None
+        self.see(self._play.fleet)
+
+    def release_left(self) -> None:
+        """As a restore without a record does: claims of ours that nothing needs."""
+        obs = self.observe(None)
+        for uuid, claim in obs.claims.items():
+            vm = obs.vms.get(uuid)
+            if uuid not in obs.held and (vm is None or vm.job is None):
+                self._claims.release(Action(Do.RELEASE, self.node, uuid, target=claim.target))
+
+    def wait(self, seconds: float, gather: float = 0.0) -> None:
+        self.see_all()
+        self.hook("wait")
+        super().wait(seconds, gather)
+
+    def observe(self, record: NodeRecord | None) -> Observation:
+        try:
+            found = super().observe(record)
+        finally:
+            self.see_all()
+        case = self._play.case
+        if case is not None and case.kind.startswith("stale"):
+            # Where reads can be late, as those of watches, an outcome does not tell where the VM is by then.
+            found.outcomes = {key: replace(outcome, at="") for key, outcome in found.outcomes.items()}
+        return found
+
+    def save(self, record: NodeRecord) -> None:
+        super().save(record)
+        if self._play.lost_answer:
+            self._play.lost_answer = False
+            raise CallFailed("write record: the connection broke")
+
+
+# What is done at the point of a case
+
+FAULTS: dict[str, Callable[[Play, Perturbed, str], None]] = {}
+
+
+def fault(kind: str) -> Callable[[Any], Any]:
+    def known(act: Any) -> Any:
+        FAULTS[kind] = act
+        return act
+
+    return known
+
+
+@fault("kill")
+def _kill(play: Play, platform: Perturbed, what: str) -> None:
+    raise Killed
+
+
+@fault("kill_holder")
+def _kill_holder(play: Play, platform: Perturbed, what: str) -> None:
+    """The holder of this node dies too: what has no job yet never begins, the rest goes on unwatched."""
+    for move in [m for m in play.fleet.moves.values() if m.source == platform.node and m.ours]:
+        move.held = False
+        if move.stage.value == "starting":
+            del play.fleet.moves[move.vm]
+    raise Killed
+
+
+@fault("lost_answer")
+def _lost_answer(play: Play, platform: Perturbed, what: str) -> None:
+    play.lost_answer = True
+
+
+@fault("stale")
+def _stale(play: Play, platform: Perturbed, what: str) -> None:
+    """This read answers as it was at the point `arg`."""
+    platform.see(play.copies[play.case.arg])
+
+
+@fault("stale_all")
+def _stale_all(play: Play, platform: Perturbed, what: str) -> None:
+    """All of this observation is as it was at the point `arg`."""
+    platform.see(play.copies[play.case.arg], all_of_it=True)
+
+
+@fault("unseen")
+def _unseen(play: Play, platform: Perturbed, what: str) -> None:
+    """What it would have seen now is over before it looks. `arg`: how many events later."""
+    for _number in range(play.case.arg):
+        until = play.fleet.next_event()
+        if until < play.fleet.clock + 1000.0:
+            play.fleet.advance(until + 0.001)
+
+
+@fault("no_answer")
+def _no_answer(play: Play, platform: Perturbed, what: str) -> None:
+    """A host answers nobody. `arg`: which, and for how many seconds; 0: for this call."""
+    name, seconds = play.case.arg
+    machine = play.fleet.machines[name]
+    machine.reachable = False
+    play.fleet.at(play.fleet.clock + (seconds or 0.004), lambda: setattr(machine, "reachable", True))
+
+
+@fault("error")
+def _error(play: Play, platform: Perturbed, what: str) -> None:
+    """The record cannot be read or written. `arg`: for how many seconds."""
+    play.failing, play.failing_what = play.fleet.clock + play.case.arg, "all"
+
+
+@fault("refused")
+def _refused(play: Play, platform: Perturbed, what: str) -> None:
+    """An act is refused. `arg`: with which reason, and for how many seconds."""
+    reason, seconds = play.case.arg
+    until, act = play.fleet.clock + seconds, " ".join(what.split()[1:])
+
+    def fails(action: Action) -> Finding | None:
+        same = f"{action.do.value} {action.vm}" == act
+        return Finding(Reason(reason), "refused") if same and play.fleet.clock <= until else None
+
+    play.refuses = fails

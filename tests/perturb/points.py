@@ -1,0 +1,215 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""From a run that nothing disturbed to the list of its points and cases; and one case, played and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fleetsim.machines import Fate
+from perturb import others
+from perturb.judge import Facts, Wrong, differences, facts, judge, reasons_of
+from perturb.play import Case, Command, Endless, Play, Point
+from perturb.scenarios import RESTORE, Scenario
+
+_ACTS = ("write ",)
+# The errors of the platforms: to an act, and how long they last.
+REFUSALS = ("PeerUnreachable", "APIError", "MigrationFailed", "StopFailed", "CannotStart")
+FOR_GOOD = 1e9
+SECONDS = (0.0, 10.0, FOR_GOOD)
+
+
+@dataclass
+class Recorded:
+    """The undisturbed run. `first`: the number of the first point of the last command."""
+
+    scenario: Scenario
+    points: list[Point]
+    first: int
+    want: Facts  # the end of the last command
+    phase: str
+    back: Facts  # the end of a restore after it
+    uuids: list[str]
+
+
+def record(scenario: Scenario) -> Recorded:
+    play = scenario.play(recording=True)
+    for command in scenario.commands[:-1]:
+        play.command(command)
+    first = play.count + 1
+    found = play.command(scenario.commands[-1])
+    want, points = facts(play.fleet), list(play.points)
+    play.command(RESTORE)
+    return Recorded(scenario, points, first, want, found["phase"], facts(play.fleet), sorted(play.watch.names))
+
+
+def cases(run: Recorded) -> Iterator[Case]:
+    """All of them, by point."""
+    last_event: int | None = None
+    for at in range(run.first, len(run.points) + 1):
+        point = run.points[at - 1]
+        if at > run.first and run.points[at - 2].state != point.state:
+            last_event = at - 1
+        yield from _late_reads(run, at, point, last_event)
+        for then in ("again", "back"):
+            yield Case("kill", at, None, then)
+            if point.what.startswith(_ACTS) or point.what == "wait":
+                yield Case("kill_holder", at, None, then)
+        yield from _errors(point, at)
+        for kind in others.ON_VMS:
+            for uuid in run.uuids:
+                yield Case(kind, at, uuid)
+        for kind in others.ON_HOSTS:
+            for name in run.scenario.hosts:
+                yield Case(kind, at, name)
+
+
+def _late_reads(run: Recorded, at: int, point: Point, last_event: int | None) -> Iterator[Case]:
+    reads = point.what in ("read holders", "read outcomes") or point.what in [f"read {n}" for n in run.scenario.hosts]
+    if not reads:
+        return
+    slice_before = next((n for n, p in enumerate(run.points, 1) if p.slice == point.slice - 1 and n >= run.first), None)
+    for before in sorted({b for b in (last_event, slice_before) if b is not None}):
+        if run.points[before - 1].state != point.state:
+            yield Case("stale", at, before)
+            if point.what == "read holders":
+                yield Case("stale_all", at, before)
+    for events in (1, 2, 4):
+        yield Case("unseen", at, events)
+
+
+def _errors(point: Point, at: int) -> Iterator[Case]:
+    for seconds in SECONDS:
+        yield Case("no_answer", at, ("b", seconds))
+        if point.what in ("read record", "write record"):
+            yield Case("error", at, seconds)
+    if point.what.startswith(_ACTS) and len(point.what.split()) > 1 and "record" not in point.what:
+        yield Case("lost_answer", at)
+        if "claim" not in point.what and "slot" not in point.what:
+            for reason in REFUSALS:
+                for seconds in SECONDS:
+                    yield Case("refused", at, (reason, seconds))
+    if point.what == "write record":
+        yield Case("lost_answer", at)
+
+
+@dataclass
+class Outcome:
+    case: Case
+    wrong: list[Wrong]
+    play: Play
+
+
+def run_case(run: Recorded, case: Case) -> Outcome | None:
+    """None: it was no case, since there was nothing to act on."""
+    keep = frozenset({case.arg} if case.kind in ("stale", "stale_all") else ())
+    play = run.scenario.play(case=case, keep=keep)
+    wrong: list[Wrong] = []
+    try:
+        for command in run.scenario.commands:
+            play.command(command)
+        wrong += _end(run, case, play)
+    except others.Nothing:
+        return None
+    except Endless as exc:
+        wrong.append(Wrong("endless", str(exc)))
+    except Exception as exc:  # whatever the product raises that it does not announce
+        wrong.append(Wrong("differences_unexplained", f"raised {exc!r}"))
+    return Outcome(case, wrong, play)
+
+
+def _end(run: Recorded, case: Case, play: Play) -> list[Wrong]:
+    last = run.scenario.commands[-1]
+    want, command = run.want, last
+    if play.results[-1]["phase"] in ("Killed", "Failed"):
+        if case.then == "back":
+            want, command = run.back, RESTORE
+        play.command(command)
+        if play.results[-1]["phase"] == "Failed":
+            _heal(play)
+            play.command(command)
+    by_others, excused = _hands(case, play)
+    if run.scenario.external:
+        play.fleet.advance(play.fleet.clock + 30.0)  # its owner moves it, whatever we do
+    if case.at > play.results[-1].get("read_at", 0):
+        play.results[-1]["came_later"] = {case.arg}
+    back = command is RESTORE and last is not RESTORE
+    wrong = judge(_loose(want, back, run, play), play.fleet, play.watch, play.results, by_others, excused)
+    _heal(play)
+    for _again in range(2):
+        if not differences(_loose(want, back, run, play), facts(play.fleet)):
+            return wrong
+        play.command(command)
+    wrong += judge(_loose(want, back, run, play), play.fleet, play.watch, play.results, by_others, excused)
+    word = others.last_word(play)
+    if word and last.intent == "active" and not reasons_of(play.results)[0].get(case.arg):
+        wrong.append(Wrong("differences_unexplained", word))
+    if not by_others:
+        wrong += [
+            Wrong("differences_unexplained", f"stays: {key} ({_why(play)})")
+            for key in differences(_loose(want, back, run, play), facts(play.fleet))
+        ]
+    return wrong
+
+
+def _why(play: Play) -> str:
+    vms, node = reasons_of(play.results)
+    return f"{play.results[-1]['phase']} {vms or ''} {node or ''}"
+
+
+def _loose(want: Facts, back: bool, run: Recorded, play: Play) -> Facts:
+    """After a restore in the middle of a drain a VM is where it was, or where it had moved. As it was, in any case."""
+    if not back:
+        return want
+    loose = dict(want)
+    got = facts(play.fleet)
+    for uuid in run.uuids:
+        for one, other in (("a", "b"), ("b", "a")):
+            keys = [key for key in want if key.startswith(f"vm {uuid} {one} ")]
+            only_there = f"vm {uuid} {other} state" in got and f"vm {uuid} {one} state" not in got
+            if keys and f"vm {uuid} {other} state" not in want and only_there:
+                loose.update({key.replace(f" {one} ", f" {other} "): loose.pop(key) for key in keys})
+    return loose
+
+
+def _hands(case: Case, play: Play) -> tuple[dict[str, set[str]], set[str]]:
+    """What others changed, and which VMs may be off for that."""
+    if case.kind in others.ON_VMS:
+        changes = others.ON_VMS[case.kind]
+        return {case.arg: changes}, {case.arg} if "all" in changes else set()
+    if case.kind in others.ON_HOSTS:
+        changed: dict[str, set[str]] = {case.arg: others.ON_HOSTS[case.kind]}
+        changed.update({uuid: {"all"} for uuid in play.fleet.killed | play.started})
+        return changed, set(play.fleet.killed)
+    return {}, set()
+
+
+def _heal(play: Play) -> None:
+    """What failed for good works again."""
+    play.failing, play.lost_answer = None, False
+    play.refuses = lambda _action: None
+    play.fleet.fate = lambda _vm, _attempt: Fate()
+    for machine in play.fleet.machines.values():
+        machine.reachable = True
+    play.fleet.advance(play.fleet.clock + 61.0)
+
+
+def told(outcome: Outcome) -> dict[str, Any]:
+    """For a report."""
+    return {
+        "case": str(outcome.case),
+        "wrong": [f"{w.kind}: {w.text}" for w in outcome.wrong],
+        "results": [
+            {"phase": r["phase"], **({"error": r["error"]} if "error" in r else {}),
+             "vms": {u: (v["verdict"], v["reason"], v["at"]) for u, v in r.get("vms", {}).items()},
+             "findings": [f["reason"] for f in r.get("findings", ())]}
+            for r in outcome.play.results
+        ],
+    }  # fmt: skip
+
+
+__all__ = ["Command", "Recorded", "cases", "record", "replace", "run_case", "told"]

@@ -1,0 +1,100 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""make perturb: each scenario once for each point and each fault.
+
+perturb/run.py [SCENARIO[/CASE] ...] [--share CASES --seed N] [--jobs N] [--show N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from perturb.points import cases, record, run_case, told
+from perturb.scenarios import SCENARIOS, make
+
+KINDS = ("differences_unexplained", "lost", "twice", "false_certificates", "left_behind", "endless")
+
+
+@dataclass
+class Sum:
+    """What came of some cases."""
+
+    points: int = 0
+    runs: int = 0
+    wrong: Counter[str] = field(default_factory=Counter)
+    shown: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    def add(self, other: Sum) -> None:
+        self.points += other.points
+        self.runs += other.runs
+        self.wrong += other.wrong
+        self.shown += other.shown
+
+
+def play(name: str, only: str = "", share: int = 0, seed: int = 1) -> Sum:
+    """One scenario. `only`: cases whose name begins so. `share`: so many of them, drawn by `seed`; 0: all."""
+    run = record(make(name))
+    found = Sum(points=len(run.points) - run.first + 1)
+    wanted = [case for case in cases(run) if not only or str(case).startswith(only)]
+    if share:
+        random.Random(f"{seed} {name}").shuffle(wanted)
+    for case in wanted[: share or None]:
+        outcome = run_case(run, case)
+        if outcome is None:
+            continue
+        found.runs += 1
+        found.wrong.update({wrong.kind for wrong in outcome.wrong})
+        if outcome.wrong or only:
+            found.shown.append((name, told(outcome)))
+    return found
+
+
+def groups(shown: list[tuple[str, dict[str, Any]]]) -> list[tuple[tuple[str, tuple[str, ...]], list[Any]]]:
+    """What is wrong in the same words after the same fault, most of it first."""
+    found: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
+    for name, about in shown:
+        found.setdefault((about["case"].split("/")[0], tuple(dict.fromkeys(about["wrong"]))), []).append((name, about))
+    return sorted(found.items(), key=lambda group: -len(group[1]))
+
+
+def last_line(scenarios: int, found: Sum) -> str:
+    words = [f"scenarios={scenarios}", f"points={found.points}", f"runs={found.runs}"]
+    return "perturb: " + " ".join([*words, *(f"{kind}={found.wrong[kind]}" for kind in KINDS)])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scenarios", nargs="*")
+    parser.add_argument("--share", type=int, default=0, help="so many cases of each scenario, drawn by --seed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--show", type=int, default=20)
+    options = parser.parse_args()
+    wanted = [name.partition("/") for name in options.scenarios] or [(s.name, "", "") for s in SCENARIOS]
+    all_of_it, began = Sum(), time.monotonic()
+    with ProcessPoolExecutor(options.jobs) as pool:
+        asked = [(name, only, options.share, options.seed) for name, _slash, only in wanted]
+        for (name, *_rest), found in zip(asked, pool.map(play, *zip(*asked, strict=True)), strict=True):
+            print(f"{name}: points={found.points} runs={found.runs} {dict(found.wrong)}", flush=True)
+            all_of_it.add(found)
+    for (kind, wrong), found in groups(all_of_it.shown)[: options.show]:
+        name, about = found[0]
+        print(f"\n{kind}, {len(found)} times, as {name}/{about['case']} ({', '.join(sorted({n for n, _a in found}))})")
+        for line in (*wrong, *map(str, about["results"])):
+            print(f"    {line}")
+    print(f"{time.monotonic() - began:.0f} s")
+    print(last_line(len(wanted), all_of_it))
+    return 1 if all_of_it.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is run: small fleets with VMs of each kind, and the commands on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    VM,
+    OnNotMigratable,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    Limits,
+    MigrationSettings,
+    Policy,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from fleetsim.fleet import Fleet
+from fleetsim.machines import Domain, Fate, Machine, Move
+from perturb.play import Command, Play
+
+POLICY = Policy(
+    limits=Limits(cluster=3, outbound=2, inbound=2),
+    migration=MigrationSettings(completion_timeout_per_gib=60, progress_timeout=20),
+    max_attempts=3,
+    backoff=2.0,
+    allow_stop=True,
+    shutdown_timeout=15.0,
+    external_timeout=30.0,
+    unknown_timeout=15.0,
+    pending_timeout=40.0,
+    drain_timeout=200.0,
+)
+DEVICE = (Finding(Reason.HostDeviceNotLiveMigratable, "a card"),)
+FIXED: dict[str, Any] = {"migratable": False, "findings": DEVICE}
+DRAIN, RESTORE = Command("drained"), Command("active")
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """`vms`: on host a. `commands`: in order; the last one is perturbed, those before it have made the fleet."""
+
+    name: str
+    vms: tuple[dict[str, Any], ...]
+    commands: tuple[Command, ...] = (DRAIN,)
+    policy: Policy = POLICY
+    hosts: str = "ab"
+    fate: Fate = field(default_factory=Fate)
+    external: bool = False
+
+    def play(self, **more: Any) -> Play:
+        machines = [Machine(name, 16384, link=400.0) for name in self.hosts]
+        for number, about in enumerate(self.vms, 1):
+            uuid = f"u{number}"
+            spec = {k: about[k] for k in about if k in ("declared_strategy", "migratable", "findings")}
+            rest = {k: about[k] for k in about if k not in spec}
+            machines[0].domains[uuid] = Domain(VM(uuid, f"vm{number}", "a", memory_mib=1024, **spec), **rest)
+        fleet = Fleet(machines)
+        fate = self.fate
+        fleet.fate = lambda _vm, attempt: fate if attempt == 1 else Fate()
+        return Play(fleet, self.policy, tick=owner_moves if self.external else None, **more)
+
+
+def owner_moves(play: Play) -> None:
+    """The owner of an External VM migrates it once it is marked, some seconds later."""
+    fleet = play.fleet
+    for uuid, domain in fleet.machines["a"].domains.items():
+        if domain.marked and domain.state is State.RUNNING and uuid not in fleet.moves:
+            domain.marked = False
+            move = Move(uuid, "a", "b", 1, MigrationSettings(), Fate(), asked=False, held=False)
+            move.ours = False
+            fleet.at(fleet.clock + 3.0, lambda move=move: _migrate(fleet, move))
+
+
+def _migrate(fleet: Fleet, move: Move) -> None:
+    domain = fleet.machines[move.source].domains.get(move.vm)
+    if domain is not None and domain.state is State.RUNNING:
+        fleet.migrate(move)
+
+
+def on(kind: str, **more: Any) -> Policy:
+    return replace(POLICY, on_not_migratable=OnNotMigratable(kind), **more)
+
+
+LIVE: dict[str, Any] = {"autostart": True}
+TRANSIENT: dict[str, Any] = {"persistent": False}
+NONE: dict[str, Any] = {"declared_strategy": "None", "autostart": True}
+IF_POSSIBLE: dict[str, Any] = {"declared_strategy": "LiveMigrateIfPossible", **FIXED}
+OFF: dict[str, Any] = {"state": State.SHUTOFF, "autostart": True}
+EXTERNAL: dict[str, Any] = {"declared_strategy": "External"}
+
+_KINDS: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any]]] = {
+    "live": ((LIVE, TRANSIENT), {}),
+    "postcopy": ((LIVE,), {"fate": Fate(post_copy=True)}),
+    "leftover": ((LIVE,), {"fate": Fate(leftover=True)}),
+    "fails_first": ((LIVE,), {"fate": Fate(fail_at=0.5)}),
+    "stop": ((NONE, {**NONE, "persistent": False, "autostart": False}), {}),
+    "if_possible": ((IF_POSSIBLE,), {}),
+    "save": (({**FIXED, "autostart": True, "save_takes": 5.0},), {"policy": on("save")}),
+    "cold": (({**FIXED, "autostart": True}, {**FIXED, "persistent": False}), {"policy": on("cold_migrate")}),
+    "external": ((EXTERNAL, LIVE), {"external": True}),
+    "off": ((OFF,), {}),
+    "off_moves": ((OFF,), {"policy": replace(POLICY, move_inactive=True)}),
+}
+
+
+def _scenarios() -> list[Scenario]:
+    found = []
+    for kind, (vms, more) in _KINDS.items():
+        found.append(Scenario(f"drain-{kind}", vms, **more))
+        found.append(Scenario(f"restore-{kind}", vms, (DRAIN, RESTORE), **more))
+    return found
+
+
+SCENARIOS: list[Scenario] = _scenarios()
+BY_NAME: dict[str, Scenario] = {scenario.name: scenario for scenario in SCENARIOS}
+make: Callable[[str], Scenario] = BY_NAME.__getitem__

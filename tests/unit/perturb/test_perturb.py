@@ -1,0 +1,31 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A share of `make perturb`, drawn by a seed: what it finds is printed as a case that can be played again."""
+
+from __future__ import annotations
+
+import pytest
+from perturb.points import cases, record
+from perturb.run import KINDS, last_line, play
+from perturb.scenarios import SCENARIOS, make
+
+SHARE = 100
+
+
+@pytest.mark.parametrize("name", [scenario.name for scenario in SCENARIOS])
+def test_nothing_that_happens_at_any_point_is_unexplained(name: str) -> None:
+    found = play(name, share=SHARE, seed=20261128)
+    assert found.runs > 20
+    assert found.shown == []
+
+
+def test_each_point_has_its_cases() -> None:
+    run = record(make("drain-live"))
+    numbers = {case.at for case in cases(run)}
+    assert numbers == set(range(run.first, len(run.points) + 1))
+
+
+def test_the_last_line() -> None:
+    line = last_line(1, play("drain-off", only="kill/5"))
+    assert line == "perturb: scenarios=1 points=17 runs=2 " + " ".join(f"{kind}=0" for kind in KINDS)
