@@ -131,6 +131,10 @@ class Deadlines:
         if self._passes.made_progress(seen.iteration, seen.remaining):
             self._since_progress = 0.0
         stuck = self._since_progress >= self.progress
+        if seen.throttle >= MOST_THROTTLE > self._throttle:
+            self._converges.pause()  # it was a faster guest until now
+            self._known = Forecast()
+        self._throttle = max(self._throttle, seen.throttle)
         forecast = self._converges.look(self._had, seen, self.completion - self._had)
         # What was known when it gave the link to others holds until its passes tell again.
         forecast = self._forecast = forecast if forecast.carries else self._known
@@ -141,7 +145,6 @@ class Deadlines:
             self._note(f"a pause of {self._pause:.1f} s allowed")
             helped = replace(forecast, converges=None, allowed=self._pause)
             return DeadlineVerdict(DeadlineAction.DOWNTIME, forecast=helped)
-        self._throttle = max(self._throttle, seen.throttle)
         slows_down = self._settings.auto_converge and seen.throttle < MOST_THROTTLE
         said = replace(forecast, converges=None) if slows_down and forecast.converges is False else forecast
         due = self._is_never(said, seen.iteration) and not self._paused
