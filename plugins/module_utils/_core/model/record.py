@@ -249,6 +249,14 @@ class NodeRecord:
     vms: dict[str, VMRecord] = field(default_factory=dict)
     schema: int = SCHEMA
 
+    def learnt(self, uuid: str) -> float:
+        """Bytes in a second that a VM may write, as its last migration that did not converge told, or else those of the
+        VMs for which the same rule decides; 0: nothing is known."""
+        entry = self.vms.get(uuid)
+        if entry is None or entry.writes or not entry.decided_by.startswith("rule "):
+            return entry.writes if entry is not None else 0.0
+        return max(one.writes for one in self.vms.values() if one.decided_by == entry.decided_by)
+
     def note(self, finding: Finding | None) -> None:
         """Why an act on the node itself was refused; None: it was not."""
         self.act_reason = finding.reason.value if finding else ""

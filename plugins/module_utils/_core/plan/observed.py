@@ -7,12 +7,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ..model import constraints_text
 from ..model.observation import VM, Node, Observation
+from ..model.record import NodeRecord
 from ..reasons.reason import Finding
 from .fields import number
+
+MIB = 1 << 20
+
+
+def with_learnt(obs: Observation, record: NodeRecord | None) -> Observation:
+    """With what the maintenance that is under way has learnt of those that write: for the times that are foreseen."""
+    vms = dict(obs.vms)
+    for uuid, vm in obs.vms.items():
+        rate = record.learnt(uuid) / MIB if record is not None else 0.0
+        if rate > float(vm.document.get("dirty_rate") or 0.0):
+            vms[uuid] = replace(vm, document={**vm.document, "dirty_rate": round(rate, 1)})
+    return replace(obs, vms=vms)
 
 
 def fleet_of(obs: Observation, name: str) -> dict[str, Any]:

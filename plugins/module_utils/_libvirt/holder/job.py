@@ -99,7 +99,7 @@ class Job:
             started=self.started,
             processed=sample.processed,
             remaining=sample.remaining,
-            dirty_rate=sample.dirty_rate,
+            dirty_rate=sample.dirty_rate or int(order.may_write),  # before its first pass is over
             iteration=sample.iteration,
             cap_mib=order.settings.bandwidth_mib,
             adjustable=not (block or order.foreign) and self.probe.mode is not Mode.POST_COPY,

@@ -27,6 +27,7 @@ class MoveOrder:
     disks: target devices (vda ...) to copy; None with BlockMigration: those with local storage.
     claim: the volume in the target's store without which it must not begin; empty: none is asked.
     writes: bytes in a second, what an attempt before this one learnt; 0: nothing.
+    may_write: the same, or what one learnt of a VM of the same rule.
     foreign: somebody else asked for it (a watch order without settings). It is looked at until
     its end: no bandwidth is set, and no deadline is enforced.
     """
@@ -50,6 +51,7 @@ class MoveOrder:
     run_id: str = ""
     claim: str = ""
     writes: float = 0.0
+    may_write: float = 0.0
 
 
 def parse_order(raw: Mapping[str, Any]) -> MoveOrder:
@@ -76,6 +78,7 @@ def parse_order(raw: Mapping[str, Any]) -> MoveOrder:
             run_id=str(raw.get("run_id") or ""),
             claim=str(raw.get("claim") or ""),
             writes=float(raw.get("writes") or 0.0),
+            may_write=float(raw.get("may_write") or 0.0),
         )
     except KeyError as exc:
         raise OrderError(f"the order has no {exc.args[0]}") from exc

@@ -161,6 +161,7 @@ class Actor:
                 "priority": action.priority,
                 "disks": list(self._copied(action.vm)),
                 "writes": record.vms[action.vm].writes,
+                "may_write": record.learnt(action.vm),
             }
         )
 

@@ -14,7 +14,7 @@ from ..._core.decision.actions import Do
 from ..._core.decision.decide import decide
 from ..._core.model.observation import Observation
 from ..._core.model.record import Intent, NodeRecord
-from ..._core.plan.observed import fleet_of
+from ..._core.plan.observed import fleet_of, with_learnt
 from ..._core.plan.schedule import add_times, predict_times
 from ..._core.plan.speeds import LIBVIRT, speeds_of
 from ..._core.reasons.reason import Platform
@@ -44,7 +44,7 @@ def plan(request: Request) -> dict[str, Any]:
         found = _reported(seen)
         if request.intent is Intent.DRAINED:
             speeds = speeds_of(request.speeds, LIBVIRT)
-            obs = with_touched(seen.obs, request.node)
+            obs = with_learnt(with_touched(seen.obs, request.node), seen.old)
             times = predict_times(seen.decision, obs, request.policy, request.speeds, speeds)
             found.update(add_times(found["vms"], *times))
         return with_warnings(found, beside)
@@ -75,7 +75,7 @@ def read_host(request: Request) -> dict[str, Any]:
             "unreachable_hosts": [f"{n.name}: {n.message}" for n in obs.nodes.values() if not n.reachable],
             **accounted(reported["vms"]),
             "findings": reported["findings"],
-            "fleet": fleet_of(with_touched(obs, request.own.name), request.own.name),
+            "fleet": fleet_of(with_learnt(with_touched(obs, request.own.name), seen.old), request.own.name),
             "documents": [dict(vm.document) for vm in obs.vms.values()],
             "record": record_row(seen.old, Platform.LIBVIRT, lives.has_ended),
             "changed": False,

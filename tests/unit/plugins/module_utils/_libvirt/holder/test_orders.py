@@ -52,6 +52,13 @@ def measures(made: Job) -> int:
     return len(made.probe._measures)
 
 
+def test_one_that_may_write_much_has_the_link_for_itself_before_its_passes_tell() -> None:
+    assert job(may_write=50.0).as_link_job().dirty_rate == 50
+    passes = job(may_write=50.0)
+    passes.probe.sample = Sample(dirty_rate=7)
+    assert passes.as_link_job().dirty_rate == 7
+
+
 def test_our_migration_is_watched_with_the_settings_that_it_began_with() -> None:
     made = job()
     made.open = True

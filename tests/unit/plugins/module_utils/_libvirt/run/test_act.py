@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import observation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import MigrationMethod
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
@@ -22,6 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     VMRecord,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.observed import with_learnt
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.metadata import (
@@ -152,6 +154,21 @@ def test_the_mark_is_written_before_the_order_and_to_both_definitions(world: Wor
     assert order["claim"] == CLAIM
     assert (order["attempt"], order["settings"]["bandwidth_mib"], order["disks"]) == (2, 7, ["vda"])
     assert order["target_uri"] == "qemu+tls://host-b/system"
+
+
+def test_an_order_has_what_was_learnt_of_a_vm_and_of_those_of_its_rule(world: World) -> None:
+    """The plan of what is left goes by the same."""
+    learnt = Attempt(1, "host-b", "", 0.0, "boot", writes=float(180 << 20))
+    world.record.vms["other"] = VMRecord("other", "other", decided_by="rule db", attempts=[learnt])
+    for decided_by, expected in (("rule web", 0), ("default", 0), ("rule db", 180 << 20)):
+        world.record.vms[VM].decided_by = decided_by
+        world.actor(world.domain("host-a"), None).apply(world.action(Do.MIGRATE, attempt=2), world.record)
+        assert (world.orders[-1]["writes"], world.orders[-1]["may_write"]) == (0, expected)
+    seen = observation.Observation(
+        {}, {VM: observation.VM(VM, "web", "host-a"), "alone": observation.VM("alone", "alone", "host-a")}
+    )
+    found = with_learnt(seen, world.record).vms
+    assert [found[uuid].document.get("dirty_rate") for uuid in (VM, "alone")] == [180.0, None]
 
 
 def test_an_order_names_the_run_of_its_attempt(world: World) -> None:
