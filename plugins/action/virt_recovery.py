@@ -26,6 +26,9 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered im
 MODULE = "virtops.maintenance.virt_recovery"
 # Seconds for a word from the host. A connection that ssh keeps (ControlPersist) waits for TCP, a quarter of an hour.
 _PATIENCE = 15
+# Its boot id, and whether no QEMU runs there: of a host that lets us see all its processes.
+_QEMU = "grep -Eqsa '[q]emu-(system|kvm)' /proc/[0-9]*/cmdline"
+_ASKED = f"cat {BOOT_ID}; test -r /proc/1/cmdline && ! {_QEMU} && echo idle"
 
 
 def _now() -> str:
@@ -92,10 +95,10 @@ class ActionModule(ActionBase):
 
     def _own_connection(self) -> dict[str, Any]:
         """Does the host answer to Ansible? A login that is refused is an answer."""
-        at, boot_id = _now(), ""
+        at, said = _now(), [""]
         try:
             with within(_PATIENCE):
-                boot_id = str(self._low_level_execute_command(f"cat {BOOT_ID}").get("stdout", "")).strip()
+                said = str(self._low_level_execute_command(_ASKED).get("stdout", "")).split() or said
             answers, text = True, "Ansible reaches it"
         except AnsibleAuthenticationFailure:
             answers, text = True, "it refuses Ansible's login"
@@ -105,4 +108,4 @@ class ActionModule(ActionBase):
             answers, text = False, f"Ansible's connection did not answer within {_PATIENCE} s"
             if hasattr(self._connection, "reset"):
                 self._connection.reset()
-        return View(CONTROLLER, at, answers, text=text, boot_id=boot_id).to_dict()
+        return View(CONTROLLER, at, answers, text=text, boot_id=said[0], idle=said[1:] == ["idle"]).to_dict()

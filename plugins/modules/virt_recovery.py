@@ -115,6 +115,9 @@ view:
     boot_id:
       description: The host's, where Ansible's own connection reached it.
       type: str
+    idle:
+      description: Whether Ansible's own connection saw that no QEMU runs there.
+      type: bool
 host:
   description: The host.
   returned: if O(state) is V(protected) or V(recovered)
@@ -228,7 +231,8 @@ def _request(params):
 
 def _work(params, acts):
     if params["state"] == "protected":
-        return protect(options.own_config(params), options.peer_configs(params), params["guard"], acts)
+        own, peers, policy = options.own_config(params), options.peer_configs(params), options.policy(params)
+        return protect(own, peers, params["guard"], policy, acts)
     request = _request(params)
     if params["state"] == "seen":
         return {"view": seen_from(request).to_dict(), "changed": False}

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import GONE, Proof
+
 _DONE = ("Recovered", "Recovering", "Blocked", "Returned", "Stopped")
 
 
@@ -23,6 +25,9 @@ def lines(result: Mapping[str, Any], check: bool) -> Iterator[str]:
         yield str(result["message"])
     if result.get("phase") not in _DONE:
         return
+    proof = result.get("proof") or {}
+    if proof.get("kind") in {kind.value for kind in GONE} and result["phase"] != "Returned":
+        yield f"{host}  Nobody switched it off: it is {Proof.from_dict(proof)}."
     if result.get("booted"):
         yield f"{result['booted']}."
     for vm in result["vms"]:

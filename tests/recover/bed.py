@@ -29,13 +29,19 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import Shown
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import connection
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,
     HostNow,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import protected, recovery, roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import (
+    drained,
+    protected,
+    recovery,
+    roll,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.protected import Kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import fleet, guard, service
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery.service import Request
@@ -70,6 +76,7 @@ class World:
         self.other_storage: set[str] = set()  # hosts with other data at the same paths
         self.at = ""  # where the run is
         self.serves_at = 0  # by `now`, when the agents answer
+        self.no_libvirtd = False  # of the host, whose kernel answers
         self.guard_said: list[str] = []
         self.written: list[str] = []  # each record
 
@@ -235,7 +242,7 @@ class Host:
     capacity_mib = 8192
     acts = True
     version = ()
-    facts = None
+    facts = HostFacts()
     is_connected = True
 
     def __init__(self, world: World, config: HostConfig) -> None:
@@ -329,11 +336,16 @@ def below(world: World) -> Iterator[None]:
         seen = uri in world.power and uri in world.net
         return seen, "port 16514 answers" if seen else "no answer"
 
+    def serves(uri: str, _patience: float) -> tuple[bool, str]:
+        world.effect("last look", uri, reached=False)
+        return uri in world.power and uri in world.net and not world.no_libvirtd, "libvirt answers"
+
     def looks(by: str, uri: str, files: Mapping[str, object]) -> View:
         alive = uri in world.power and uri in world.net and by in world.net
+        connected = alive and not world.no_libvirtd
         runs = {name for name, dom in world.domains[uri].items() if dom.active}
         ticks = () if alive else tuple(sorted(runs.intersection(files)))
-        return View(by, world.wall(), alive, alive, ticks, "looked")
+        return View(by, world.wall(), alive, connected, ticks, "looked")
 
     def host(config: Any, _opener: object = None, acts: bool = True) -> Host:
         return Host(world, config)
@@ -356,12 +368,13 @@ def below(world: World) -> Iterator[None]:
         stack.enter_context(mock.patch.object(fleet, "agent_connected", agent_answers))
         for name, double in (("path_on_target", has), ("identity", number), ("same_file", same)):
             stack.enter_context(mock.patch.object(fleet, name, double))
-        for module in (fleet, roll, protected, observe, connection, recovery):
+        for module in (fleet, roll, protected, drained, observe, connection, recovery):
             stack.enter_context(mock.patch.object(module, "libvirt", BINDING))
         for module in (fleet, service):
             stack.enter_context(mock.patch.object(module, "Host", host))
             stack.enter_context(mock.patch.object(module, "now", world.wall))
         stack.enter_context(mock.patch.object(fleet, "answers", answers))
+        stack.enter_context(mock.patch.object(fleet, "serves", serves))
         stack.enter_context(mock.patch.object(service, "look", looks))
         yield
 
@@ -408,9 +421,9 @@ def _judge(world: World, by: str, **about: Any) -> Any:
         return Request(configs[name], others, DEAD, **about, **more)
 
     alive = DEAD in world.power and DEAD in world.net
-    boot = f"boot-{world.boots}" if alive else ""
+    boot, running = f"boot-{world.boots}" if alive else "", any(dom.active for dom in world.domains[DEAD].values())
     views = [
-        View(CONTROLLER, world.wall(), alive, text="tried", boot_id=boot),
+        View(CONTROLLER, world.wall(), alive, text="tried", boot_id=boot, idle=alive and not running),
         *(service.seen_from(request(name)) for name in peers),
     ]
     judge_by = by if by in peers or not peers else peers[0]

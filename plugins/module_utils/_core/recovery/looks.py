@@ -43,7 +43,7 @@ class View:
 
     `answers`: the host's kernel answered, if only to refuse. `libvirt`: its libvirtd answered. `guests`: names of its
     VMs that show signs of life, with the sign. `text`: what was tried and what came of it. `looked` False: it could
-    not, and `text` says why. `boot_id`: the host's, as the controller read it.
+    not, and `text` says why. `boot_id`: the host's, as the controller read it; `idle`: it saw that no QEMU runs there.
     """
 
     by: str
@@ -54,6 +54,7 @@ class View:
     text: str = ""
     looked: bool = True
     boot_id: str = ""
+    idle: bool = False
 
     def __str__(self) -> str:
         return f"{self.by} at {self.at}: {self.text}" if self.looked else f"{self.by} could not look: {self.text}"
@@ -73,6 +74,7 @@ class View:
             str(raw.get("text") or ""),
             bool(raw.get("looked", True)),
             str(raw.get("boot_id") or ""),
+            bool(raw.get("idle")),
         )
 
 

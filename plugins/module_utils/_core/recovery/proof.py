@@ -5,7 +5,8 @@
 """What proves that a host is off. Pure.
 
 That it does not answer proves nothing. A proof is a power state that somebody read: a fence agent, the user's own
-tasks, or a person who says so of the moment at which this host was found dead.
+tasks, or a person who says so of the moment at which this host was found dead. Of another kind is that its VMs of
+before are gone, whatever its power: it is in the reboot of a roll that emptied it, or it has booted since.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 from ..model import wall
 from ..model.policy import PolicyError
-from .looks import View
+from .looks import CONTROLLER, View
 
 # The options by which a module is given one, see doc_fragments/_recovery.
 SPEC: dict[str, Any] = {
@@ -34,6 +35,11 @@ class Kind(str, Enum):
     AGENT = "agent"
     TASKS = "tasks"
     PERSON = "person"
+    REBOOT = "reboot"
+    BOOT = "boot"
+
+
+GONE = frozenset({Kind.REBOOT, Kind.BOOT})  # no power state was read
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,8 @@ class Proof:
         return {**asdict(self), "kind": self.kind.value}
 
     def __str__(self) -> str:
+        if self.kind in GONE:
+            return f"rid of its VMs of before, as seen at {self.at}: {self.how} ({self.by})"
         return f"off at {self.at}, by {self.how} ({self.by})"
 
     @classmethod
@@ -113,6 +121,22 @@ def said_by_tasks(raw: Mapping[str, Any], host: str, now: str) -> Proof:
     if not isinstance(said, str) or len(said.split()) < _FEW:
         raise PolicyError(f"maintenance_off is {said!r}: {expected}. Nothing was started")
     return Proof(Kind.TASKS, now, f"the tasks {tasks}", said)
+
+
+def in_reboot(emptied: str, now: str) -> Proof | None:
+    """`emptied`: when the roll that runs this emptied the host, which has not come back from the reboot that came next;
+    empty: it is no such host."""
+    how = f"it was empty at {emptied}, and has not come back from its reboot"
+    return Proof(Kind.REBOOT, now, "the roll", how) if emptied else None
+
+
+def has_booted(views: Sequence[View], before: str, now: str) -> Proof | None:
+    """A host whose kernel answers, and its libvirtd does not. `before`: its boot id when it was protected."""
+    for view in views:
+        if view.by == CONTROLLER and view.boot_id and before and view.boot_id != before and view.idle:
+            how = f"it has booted since (boot id {view.boot_id}, before {before}), and no QEMU runs there"
+            return Proof(Kind.BOOT, now, view.by, how)
+    return None
 
 
 def given_by(params: Mapping[str, Any]) -> dict[str, Any]:

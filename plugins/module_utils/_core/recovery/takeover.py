@@ -70,23 +70,30 @@ class Row:
 
 
 def take_over(
-    host: str, kept: Sequence[VM], obs: Observation, recovery: Recovery, policy: Policy, safety: Safety
+    host: str,
+    kept: Sequence[VM],
+    obs: Observation,
+    recovery: Recovery,
+    policy: Policy,
+    safety: Safety,
+    priorities: Mapping[str, int],
 ) -> list[Row]:
     """Rows in the order in which the VMs are started: higher priority first, then larger ones.
 
     `kept`: the VMs of the host as its peers keep them; of each its state, and who takes it while it is off. `obs`: the
     other hosts as they are now, with a sighting of each VM that one of them knows. A host that is not reachable there
-    may run any of them.
+    may run any of them. `priorities`: kept with the definitions, for whom the rules of now have none.
     """
     silent = sorted(node.name for node in obs.nodes.values() if not node.reachable)
     choices = {vm.uuid: choose(vm, policy) for vm in kept}
+    first = {uuid: choice.priority or priorities.get(uuid, 0) for uuid, choice in choices.items()}
     placement = Placement(obs, frozenset({host}), _NO_LIMITS, placement_policy=policy.placement_policy)
     rows = []
-    for vm in sorted(kept, key=lambda vm: (-choices[vm.uuid].priority, -vm.memory_mib, vm.name)):
+    for vm in sorted(kept, key=lambda vm: (-first[vm.uuid], -vm.memory_mib, vm.name)):
         seen = obs.sightings.get(vm.uuid, [])
         row = _known(vm, seen, recovery.taken(vm.uuid), silent) or _others(vm, choices[vm.uuid])
         row = row or _place(vm, placement, obs.nodes, recovery, safety)
-        rows.append(replace(row, priority=choices[vm.uuid].priority))
+        rows.append(replace(row, priority=first[vm.uuid]))
     return rows
 
 

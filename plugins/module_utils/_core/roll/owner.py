@@ -149,9 +149,9 @@ def check_host(
     return False
 
 
-def check_dead(store: RollStore, host: str, run: str, clock: Clock) -> None:
+def check_dead(store: RollStore, host: str, run: str, clock: Clock) -> Roll | None:
     """Before the recovery of this host by `run`: a roll that works on it, and lives, waits for it. It ends by itself,
-    or says that the host does not come back. Raises RollRefused."""
+    or says that the host does not come back. The roll as it was read. Raises RollRefused."""
 
     def works_on_it(found: Roll | None) -> str:
         entry = found.hosts.get(host) if found is not None else None
@@ -159,7 +159,7 @@ def check_dead(store: RollStore, host: str, run: str, clock: Clock) -> None:
             return ""
         return refusal(found, host, run, drains=True)
 
-    _let(store, clock, store.read()[0], works_on_it)
+    return _let(store, clock, store.read()[0], works_on_it)
 
 
 def _let(store: RollStore, clock: Clock, roll: Roll | None, why: Callable[[Roll | None], str]) -> Roll | None:

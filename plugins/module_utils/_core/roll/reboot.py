@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import words
-from .record import HostEntry, Stage
+from .record import HostEntry, Roll, Stage
 
 FILE = "/run/reboot-required"
 PACKAGES = FILE + ".pkgs"
@@ -84,6 +84,13 @@ def recovers(entry: HostEntry, asked: Mapping[str, Any]) -> bool:
     come back from its reboot, and `fenced`, whether it has a fence agent. Whether it is dead the recovery sees."""
     rebooted = entry.failed_in is Stage.REBOOTING or (bool(entry.boot_id) and entry.failed_in in _AFTER)
     return rebooted and asked.get("on_dead") == "recover" and bool(asked.get("fenced"))
+
+
+def emptied_before(roll: Roll | None, host: str, run: str) -> str:
+    """When the roll of `run` emptied this host, for whose return from the reboot it waits. Empty: it does not. Of
+    another roll, or of an earlier command of this one, it is not known what the host did since."""
+    entry = roll.hosts.get(host) if roll is not None and run and roll.run == run else None
+    return entry.emptied if entry is not None and Stage.REBOOTING in (entry.stage, entry.failed_in) else ""
 
 
 def with_recovery(why: str, asked: Mapping[str, Any]) -> str:

@@ -23,6 +23,10 @@ from ..store.volumes import StoreError
 COPIES = 2
 
 
+def volume_of(host: str, prefix: str = "") -> str:
+    return f"copy.{prefix}{host}"
+
+
 class Found(NamedTuple):
     """Definitions from the copies, by UUID; and the peers that could not be read, with why."""
 
@@ -36,7 +40,7 @@ class Copies:
     def __init__(self, host: str, peers: Mapping[str, Host], prefix: str = "") -> None:
         self._host = host
         self._peers = peers
-        self._volume = f"copy.{prefix}{host}"
+        self._volume = volume_of(host, prefix)
         self.written = 0  # the last time
         self.failed: list[str] = []  # peers that took none, with why
         self.left: list[str] = []  # peers on which one could not be removed, with why

@@ -33,7 +33,8 @@ SCHEMA = 2
 class Kept:
     """`at`: since when it is so, UTC. `hosts`: peers that were asked who takes the VMs. `keepers`: peers that have
     this, which a host with a guard asks. `lock`: its libvirt's lock manager, empty for none. `files`: by UUID the VM's
-    files on shared storage, each with its `identity`. `nvram`: its path and content, of VMs whose host has it alone."""
+    files on shared storage, each with its `identity`; `volumes`: its other disks, each with its kind and identity.
+    `nvram`: its path and content, of VMs whose host has it alone. `priorities`: by the rules of then."""
 
     host: str
     at: str
@@ -46,6 +47,8 @@ class Kept:
     definitions: dict[str, str] = field(default_factory=dict)
     files: dict[str, dict[str, int]] = field(default_factory=dict)
     nvram: dict[str, tuple[str, str]] = field(default_factory=dict)
+    volumes: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    priorities: dict[str, int] = field(default_factory=dict)
 
     def refuse(self, refused: Mapping[str, Mapping[str, tuple[Finding, ...]]]) -> None:
         """By UUID: more hosts that do not take the VM."""

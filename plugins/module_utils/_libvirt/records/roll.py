@@ -85,13 +85,13 @@ def check_host(
         volumes.close()
 
 
-def check_dead(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str) -> None:
-    """Before this host is recovered: no roll works on it. Raises RollRefused, RecordError."""
+def check_dead(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str) -> Roll | None:
+    """Before this host is recovered: no roll works on it. The roll that there is. Raises RollRefused, RecordError."""
     volumes = RollVolumes(hosts, quorum_hosts)
     try:
-        owner.check_dead(volumes, host, roll_run, system_clock())
+        return owner.check_dead(volumes, host, roll_run, system_clock())
     except RollUnreadable:
-        return  # what is written of the recovery needs most of them, too
+        return None  # what is written of the recovery needs most of them, too
     finally:
         volumes.close()
 

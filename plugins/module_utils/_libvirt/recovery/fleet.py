@@ -14,6 +14,7 @@ from ..._core.model.observation import VM, Observation, Sighting
 from ..._core.model.policy import PolicyError
 from ..._core.reasons.reason import Finding, Reason
 from ..._core.recovery.record import Recovery, Step, Taken, unproven
+from ..._core.roll.record import Roll
 from ..blockers.same_files import identity, same_file
 from ..blockers.shared_storage import path_on_target
 from ..domain.xml import agent_connected
@@ -22,10 +23,11 @@ from ..observe.host import Host, HostConfig, HostNow
 from ..observe.observe import node_of
 from ..observe.peers import Peers, open_peer
 from ..records import protected, roll
+from ..records.drained import with_drained
 from ..records.protected import Kept
 from ..records.recovery import RecoveryVolumes
-from . import nvram
-from .look import answers, now
+from . import nvram, volumes
+from .look import answers, now, serves
 from .nvram import NvramInUse
 
 # Seconds, of each start. The host's kernel answers in milliseconds; a lost packet it would get again after 1 s.
@@ -56,6 +58,7 @@ class Fleet:
         self.record = RecoveryVolumes(self.others, self.keepers, host)
         self._peers = Peers(self.others.values())
         self._lacking: dict[tuple[str, str], Finding | None] = {}
+        self.is_up = False  # the host is known to be up, without its libvirtd
 
     def __enter__(self) -> Fleet:
         return self
@@ -64,19 +67,19 @@ class Fleet:
         self.record.close()
         self._peers.close()
 
-    def check_roll(self, run: str, slots_on: str) -> None:
-        """No roll but that of `run` works on the host. Raises RollRefused."""
-        roll.check_dead(self._all, quorum_hosts(self._all, slots_on), self.host, run)
+    def check_roll(self, run: str, slots_on: str) -> Roll | None:
+        """No roll but that of `run` works on the host. The roll that there is. Raises RollRefused."""
+        return roll.check_dead(self._all, quorum_hosts(self._all, slots_on), self.host, run)
 
     def kept(self) -> tuple[Kept | None, list[str]]:
-        """What the keepers have of the host, and why some have nothing. Hosts that were not asked who takes its VMs
-        take none."""
+        """What the keepers have of the host, with what a drain left there, and why some have nothing. Hosts that were
+        not asked who takes its VMs take none."""
         kept, unread = protected.read(self.host, [self.others[name] for name in self.keepers])
         if kept is not None:
             text = f"was not asked whether it takes the VM when {self.host} was protected"
             new = {n: (Finding(Reason.PeerUnreachable, f"{n} {text}."),) for n in self.others if n not in kept.hosts}
             kept.refuse({vm.uuid: new for vm in kept.vms})
-        return kept, unread
+        return with_drained(kept, self.host, self.others, self.others[self._own].facts), unread
 
     def locks(self, kept: Kept) -> dict[str, str]:
         """The lock manager of each other host, as it was protected; asked for only where the dead one had one."""
@@ -105,17 +108,21 @@ class Fleet:
         """Write the record as `act` changes it."""
         return self.record.change(lambda old: act(old or Recovery(self.host)))
 
-    def lacking(self, uuid: str, target: str, files: Mapping[str, int]) -> Finding | None:
-        """Why the target cannot take the VM now, by its files on shared storage, with the identity that its host kept
-        of each; None: it sees the same, or cannot tell. It is asked once."""
-        key = uuid, target
+    def lacking(self, uuid: str, target: str, kept: Kept) -> Finding | None:
+        """Why the target cannot take the VM now, by its volumes, with the identity that its host kept of each; None:
+        it sees the same, or cannot tell. It is asked once."""
+        key, files, others = (uuid, target), kept.files.get(uuid, {}), kept.volumes.get(uuid, {})
         if key not in self._lacking:
-            self._lacking[key] = self._missing(target, files) if files else None
+            self._lacking[key] = self._missing(target, files, others) if files or others else None
         return self._lacking[key]
 
-    def _missing(self, target: str, files: Mapping[str, int]) -> Finding | None:
+    def _missing(self, target: str, files: Mapping[str, int], others: Mapping[str, Sequence[str]]) -> Finding | None:
         host = self.others[target]
         try:
+            own = self.others[self._own].facts
+            for source, (kind, known) in others.items():
+                if text := volumes.differs(source, kind, known, own, host):
+                    return Finding(Reason.DisksNotLiveMigratable, text)
             gone = [path for path in files if path_on_target(host.conn, host.facts, path) is False]
             other = [] if gone else [text for path, kept in files.items() if (text := self._other(host, path, kept))]
         except (HostUnreachable, libvirt.libvirtError) as exc:
@@ -189,7 +196,7 @@ class Fleet:
         """Right before the start: is the host still silent, and this still the target? The record stands by now, so a
         host that comes back after this look is told so by its guard."""
         ask()
-        alive, text = answers(self.uri, _LAST_LOOK)
+        alive, text = (serves if self.is_up else answers)(self.uri, _LAST_LOOK)
         if alive:
             gone = self.withdraw(vm.uuid, target)
             self.note(lambda old: unproven(_without(old, vm.uuid, target) if gone else old))

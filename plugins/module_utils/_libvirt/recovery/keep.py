@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from ..._core.claims.admission import quorum_hosts
+from ..._core.decision.strategy import choose
 from ..._core.model.observation import VM
+from ..._core.model.policy import Policy
 from ..blockers.off import nvram_stays
-from ..blockers.same_files import identity
 from ..domain.xml import parse_domain
 from ..host.connection import libvirt
 from ..host.mounts import QEMU_CONF
@@ -25,16 +26,19 @@ from ..observe.observe import Observer
 from ..observe.peers import open_peer
 from ..records import protected
 from ..records.protected import Kept
-from . import guard, nvram
+from . import guard, nvram, volumes
 from .look import now
 
 _LOCK = re.compile(r'^\s*lock_manager\s*=\s*"(\w+)"', re.MULTILINE)
 
 
-def protect(own: HostConfig, peers: Sequence[HostConfig], guarded: bool | None, acts: bool) -> dict[str, Any]:
+def protect(
+    own: HostConfig, peers: Sequence[HostConfig], guarded: bool | None, policy: Policy, acts: bool
+) -> dict[str, Any]:
     """Read the host and its VMs, ask the peers who takes which, and leave it with them.
 
-    `guarded`: install the guard, or remove it; None: leave it as it is. `acts` False: say what would be written.
+    `guarded`: install the guard, or remove it; None: leave it as it is. `policy`: whose priorities are kept with the
+    definitions. `acts` False: say what would be written.
     """
     source = Host(own, acts=acts)
     others = {config.name: Host(config, open_peer, acts=acts) for config in peers}
@@ -52,6 +56,7 @@ def protect(own: HostConfig, peers: Sequence[HostConfig], guarded: bool | None, 
             keepers=keepers,
             lock=lock_manager(),
             vms=sorted(obs.vms.values(), key=lambda vm: vm.uuid),
+            priorities={vm.uuid: given for vm in obs.vms.values() if (given := choose(vm, policy).priority)},
         )
         for vm in kept.vms:
             _leave(source, vm, kept)
@@ -84,16 +89,12 @@ def lock_manager(conf: str = QEMU_CONF) -> str:
 
 
 def _leave(source: Host, vm: VM, kept: Kept) -> None:
-    """Its definition, and which of its files are on shared storage. One that left meanwhile has none."""
+    """Its definition, and which volume each disk is. One that left meanwhile has none."""
     with suppress(libvirt.libvirtError):
         dom = source.domain(vm.uuid)
         flags = libvirt.VIR_DOMAIN_XML_SECURE
         kept.definitions[vm.uuid] = dom.XMLDesc(flags | (libvirt.VIR_DOMAIN_XML_INACTIVE if dom.isPersistent() else 0))
-    kept.files[vm.uuid] = {
-        volume["source"]: identity(volume["source"])
-        for volume in vm.document.get("volumes") or ()
-        if volume["kind"] == "file" and volume["shared"] and volume["source"] and not volume["read_only"]
-    }
+    kept.files[vm.uuid], kept.volumes[vm.uuid] = volumes.of_vm(vm.document.get("volumes") or (), source.facts)
 
 
 def _with_nvram(vm: VM, kept: Kept) -> VM:

@@ -53,20 +53,23 @@ def _port(address: str, port: int, patience: float) -> tuple[bool, str]:
     return True, f"port {port} answers"
 
 
+def serves(uri: str, patience: float) -> tuple[bool, str]:
+    """(does the libvirtd of the host in this URI answer, what came of it)"""
+    try:
+        conn = open_connection(uri, timeout=patience)
+    except HostUnreachable as exc:
+        return False, f"libvirt: {exc.text}"
+    with suppress(libvirt.libvirtError):
+        conn.close()
+    return True, "libvirt answers"
+
+
 def look(by: str, uri: str, files: Mapping[str, Sequence[str]]) -> View:
     """`files`: name of each guest to look for -> its files on shared storage."""
     at = now()
     alive, text = answers(uri)
-    connected = False
-    if alive:
-        try:
-            conn = open_connection(uri, timeout=_LIBVIRT)
-        except HostUnreachable as exc:
-            text = f"{text}, libvirt: {exc.text}"
-        else:
-            connected, text = True, f"{text}, libvirt answers"
-            with suppress(libvirt.libvirtError):
-                conn.close()
+    connected, said = serves(uri, _LIBVIRT) if alive else (False, "")
+    text = f"{text}, {said}" if said else text
     signs, silent = ((), "") if alive else _signs(files)
     return View(by, at, alive, connected, signs, f"{text}{silent}")
 

@@ -22,9 +22,10 @@ from ..._core.model.policy import Policy, PolicyError
 from ..._core.reasons.reason import Platform
 from ..._core.recovery.back import Fate, come_back, since
 from ..._core.recovery.looks import Judgement, Looks, View, judge
-from ..._core.recovery.proof import Proof, contradicted, given
+from ..._core.recovery.proof import Kind, Proof, contradicted, given, has_booted, in_reboot
 from ..._core.recovery.record import Recovery, Step, unproven
 from ..._core.recovery.takeover import SERVES_WITHIN, Row, Safety, Verdict, goes_before, take_over
+from ..._core.roll.reboot import emptied_before
 from ..host.connection import keep_state
 from ..observe.host import Host, HostConfig, HostNow
 from ..observe.peers import open_peer
@@ -77,12 +78,18 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
         if not judged.lives and not judged.may_be_fenced:  # too few peers to look are too few to read the record of
             return _result(request, "Unproven", judged, None)
         known, _seen = fleet.record.read()
-        if judged.lives:
+        kept, unread = fleet.kept()
+        proof = None
+        if judged.looks is Looks.LIBVIRT_DEAD and kept is not None:
+            proof = has_booted(request.views, kept.boot_id, now())
+            fleet.is_up = proof is not None
+        if judged.lives and proof is None:
             return _back(request, fleet, judged, known, acts)
         first = known is None or known.run != request.run_id
         if first and request.proof is None and not request.said:  # before it is switched off
-            fleet.check_roll(request.roll_run, request.slots_on)
-        proof = _proof(request, known)
+            roll = fleet.check_roll(request.roll_run, request.slots_on)
+            proof = proof or in_reboot(emptied_before(roll, request.host, request.roll_run), now())
+        proof = proof or _proof(request, known)
         if proof is None:
             if acts:
                 known = fleet.note(lambda old: _found_dead(old, request, judged))
@@ -91,7 +98,6 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
         if alive:
             text = f"{proof.how} says that {request.host} is off, and its guests live: {', '.join(alive)}."
             return _result(request, "Unproven", replace(judged, text=f"{text} {judged.text}"), known)
-        kept, unread = fleet.kept()
         if kept is None:
             raise PolicyError(
                 f"nobody keeps the definitions of {request.host}'s VMs ({', '.join(unread or fleet.keepers)}): the"
@@ -104,9 +110,10 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
 
 
 def _proof(request: Request, known: Recovery | None) -> Proof | None:
-    """Raises PolicyError. What one run was given is the same proof in each of its slices."""
-    if request.said and known is not None and known.proof is not None and known.run == request.run_id:
-        return known.proof
+    """Raises PolicyError. What one run was given, or saw of its roll, is the same proof in each of its slices."""
+    before = known.proof if known is not None and known.run == request.run_id else None
+    if before is not None and (request.said or before.kind is Kind.REBOOT):
+        return before
     dead = known.found_dead if known else ""
     return given(request.proof, request.confirm, request.said, request.host, dead, request.requester, now())
 
@@ -173,11 +180,11 @@ def _placed(request: Request, fleet: Fleet, kept: Kept, known: Recovery, safety:
     gone since, or other storage be mounted there."""
     obs = fleet.observe(vm.uuid for vm in kept.vms)
     while True:
-        rows = take_over(request.host, kept.vms, obs, known, request.policy, safety)
+        rows = take_over(request.host, kept.vms, obs, known, request.policy, safety, kept.priorities)
         refused = {}
         for row in rows:
             if row.verdict is Verdict.START and known.taken(row.vm.uuid) is None:
-                why = fleet.lacking(row.vm.uuid, row.target, kept.files.get(row.vm.uuid, {}))
+                why = fleet.lacking(row.vm.uuid, row.target, kept)
                 refused.update({row.vm.uuid: {row.target: (why,)}} if why is not None else {})
         if not refused:
             return rows

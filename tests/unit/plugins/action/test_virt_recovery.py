@@ -59,7 +59,9 @@ def test_what_a_peer_saw_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("came", "answers", "text"),
     [
+        ({"stdout": "b1\nidle\n"}, True, "Ansible reaches it"),
         ({"stdout": "b1\n"}, True, "Ansible reaches it"),
+        ({}, True, "Ansible reaches it"),
         (AnsibleAuthenticationFailure("denied"), True, "it refuses Ansible's login"),
         (AnsibleConnectionFailure("no route to host"), False, "no route to host"),
         (TimeoutError(), False, "did not answer within"),
@@ -70,4 +72,5 @@ def test_what_ansible_s_own_connection_says(
 ) -> None:
     view = action(monkeypatch, came)._own_connection()
     assert (view["by"], view["answers"]) == ("controller", answers) and text in view["text"]
-    assert view["boot_id"] == ("b1" if text == "Ansible reaches it" else "")
+    said = came.get("stdout", "") if isinstance(came, dict) else ""
+    assert (view["boot_id"], view["idle"]) == ("b1" if said else "", "idle" in said)

@@ -54,7 +54,8 @@ def fleet(**sightings: tuple[str, State]) -> Observation:
 
 def rows(*vms: VM, obs: Observation | None = None, known: Recovery | None = None, **other: Any) -> dict[str, Row]:
     policy, safety = other.get("policy", Policy()), other.get("safety", GUARD)
-    found = take_over("a", vms, obs or fleet(), known or Recovery("a"), policy, safety)
+    kept = other.get("priorities", {})
+    found = take_over("a", vms, obs or fleet(), known or Recovery("a"), policy, safety, kept)
     return {row.vm.name: row for row in found}
 
 
@@ -77,6 +78,14 @@ def test_it_is_started_in_the_order_of_priorities_and_groups_stay_apart() -> Non
     assert list(found) == ["y", "x", "z"]
     assert {found["y"].target, found["x"].target} == {"b", "c"}
     assert found["z"].verdict is Verdict.STAYS
+
+
+def test_a_priority_that_was_kept_counts_where_the_rules_of_now_have_none() -> None:
+    first = Rule("first", lambda document: document["name"] == "y", priority=5)
+    vms = [vm(name, document={"name": name}) for name in "xyz"]
+    assert list(rows(*vms, priorities={"z": 9})) == ["z", "x", "y"]
+    found = rows(*vms, priorities={"z": 4, "y": 1}, policy=Policy(rules=(first,)))
+    assert [(name, row.priority) for name, row in found.items()] == [("y", 5), ("z", 4), ("x", 0)]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
@@ -14,8 +15,13 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Observation, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy, PolicyError, Rule
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
+    NodeRecord,
+    RecordError,
+    VMRecord,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import Proof
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.record import Recovery, Step, Taken
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Clock, HostEntry, Roll, Stage
@@ -175,6 +181,66 @@ def test_what_no_target_has_stays_with_its_files_named() -> None:
         assert elsewhere(world, "web") and not elsewhere(world, "db")
         world.unmounted.clear()
         assert go(world)["phase"] == "Recovered" and elsewhere(world, "db")
+
+
+def test_a_target_that_has_another_device_by_that_name_takes_no_vm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def differs(source: str, kind: str, kept: str, _own: object, host: bed.Host) -> str:
+        assert (source, kind, kept) == ("/dev/san/db", "block", "naa.1")
+        return f"{source} is another device" if host.name != "d" else ""
+
+    monkeypatch.setattr(fleet.volumes, "differs", differs)
+    world = fresh()
+    with bed.below(world):
+        world.protect(volumes={"db": {"/dev/san/db": ["block", "naa.1"]}})
+        world.cut_power()
+        assert go(world)["phase"] == "Recovered" and elsewhere(world, "db") == ["d"]
+
+
+NETWORK = "<source protocol='nbd' name='{0}'><host name='192.0.2.9'/></source>"
+ON_FILE = "<source file='/shared/{0}.img'/>"
+
+
+def left_by_a_drain(world: World, source: str, at: str, *names: str, **about: Any) -> None:
+    kind = "file" if source == ON_FILE else "network"
+    disk = f"<disk type='{kind}'><driver type='raw'/>{source}<target dev='vda'/></disk>"
+    about_it = "<name>{0}</name><uuid>{0}</uuid><memory>1</memory>"
+    xml = f"<domain type='kvm'>{about_it}<devices>{disk}</devices></domain>"
+    known = NodeRecord(DEAD, "r", started_wall=at, boot_id="boot-1")
+    known.vms = {name: VMRecord(name, name, 512, **about) for name in names}
+    texts = {name: xml.format(name) for name in names}
+    world.volumes["c"]["copy.a.1"] = json.dumps({"record": known.to_json(), "definitions": texts})
+
+
+@pytest.mark.parametrize(
+    ("source", "about", "words"),
+    [
+        (NETWORK, {}, ""),
+        (ON_FILE, {}, "Only a drain's copy tells of it, not which data its disk vda (/shared/db.img) is"),
+        (NETWORK, {"persistent": False}, "It is transient"),
+        (NETWORK, {"autostart": True}, "Its autostart is on"),
+    ],
+)
+def test_of_a_host_that_was_never_protected_a_drain_s_copy_is_read(
+    source: str, about: dict[str, Any], words: str
+) -> None:
+    world = fresh()
+    with bed.below(world):
+        left_by_a_drain(world, source, "2026-11-27T12:00:00Z", "db", **about)
+        world.cut_power()
+        (told,) = go(world)["vms"]
+        assert (elsewhere(world, "db"), told["verdict"]) == ((["b"], "runs") if not words else ([], "stays"))
+        assert words in told["message"] and not elsewhere(world, "web")
+
+
+@pytest.mark.parametrize(("at", "verdict"), [("2026-11-27T23:00:00Z", "stays"), ("2026-11-27T12:00:00Z", "runs")])
+def test_of_protect_and_a_drain_the_newer_one_is_believed_where_the_disks_differ(at: str, verdict: str) -> None:
+    world = fresh()
+    with bed.below(world):
+        world.protect()
+        left_by_a_drain(world, ON_FILE, at, "db", autostart=True)
+        world.cut_power()
+        told = {row["name"]: row["verdict"] for row in go(world)["vms"]}
+        assert told == {"db": verdict, "web": "runs"}
 
 
 @pytest.mark.parametrize(
@@ -473,7 +539,7 @@ def test_a_proof_ends_when_the_host_is_seen_alive(world: World) -> None:
         (Stage.REBOOTING, True, "mine", True),
         (Stage.DRAINING, True, "mine", True),
         (Stage.REBOOTING, False, "mine", False),
-        (Stage.REBOOTING, True, "theirs", False),  # the roll itself recovers it
+        (Stage.AT_WORK, True, "theirs", False),  # the roll itself recovers it
         (Stage.FAILED, True, "mine", False),
         (Stage.WAITING, True, "mine", False),
         (Stage.DONE, True, "mine", False),
@@ -505,6 +571,81 @@ def test_beside_a_roll_that_works_on_the_host_it_is_refused_before_the_host_is_s
     else:
         assert go(world, roll_run=run)["phase"] == "Recovered"
         good(world)
+
+
+@pytest.mark.parametrize(
+    ("stage", "run", "proven"),
+    [
+        (Stage.REBOOTING, "theirs", True),
+        (Stage.FAILED, "theirs", True),  # in its reboot
+        (Stage.CHECKING, "theirs", False),  # it was back
+        (Stage.REBOOTING, "mine", False),  # since another command ended it may have been back
+    ],
+)
+def test_a_host_in_the_reboot_of_this_roll_has_none_of_its_vms_of_before(
+    world: World, monkeypatch: pytest.MonkeyPatch, stage: Stage, run: str, proven: bool
+) -> None:
+    failed_in = Stage.REBOOTING if stage is Stage.FAILED else None
+    known = Roll("7f3a", "theirs", "ann", "", "", {DEAD: HostEntry(DEAD, stage, failed_in=failed_in, emptied="12:00")})
+    monkeypatch.setattr(fleet.roll, "check_dead", lambda *_words: known)
+    world.cut_power()
+    result = recover(world, roll_run=run, seconds=0.0)
+    assert result["phase"] == ("Recovered" if proven else "Unproven")
+    if proven:
+        world.log[0:0] = [("read as off", DEAD, "the roll")]
+        good(world)
+        assert "it was empty at 12:00, and has not come back from its reboot" in str(Proof.from_dict(result["proof"]))
+
+
+@pytest.mark.parametrize(
+    ("boots", "libvirtd", "running", "phase"),
+    [
+        (True, False, False, "Recovered"),
+        (True, False, True, "Alive"),  # started since
+        (False, False, False, "Alive"),  # they may be of before
+        (True, True, False, "Alive"),
+    ],
+)
+def test_a_host_that_has_booted_and_whose_libvirtd_does_not_answer_has_none_of_its_vms_of_before(
+    boots: bool, libvirtd: bool, running: bool, phase: str
+) -> None:
+    world = fresh()
+    with bed.below(world):
+        world.protect()
+        world.boots += boots
+        world.no_libvirtd = not libvirtd
+        for dom in world.domains[DEAD].values() if not running else ():
+            dom.end()
+        result = recover(world, agent=agent(world))
+        assert result["phase"] == phase and "power off" not in [what for what, *_ in world.log]
+        if phase == "Recovered":
+            world.log[0:0] = [("read as off", DEAD, "its boot id")]
+            assert result["proof"]["how"].startswith("it has booted since (boot id boot-2, before boot-1)")
+            good(world)
+            world.no_libvirtd = False
+            assert not any(world.ask_guard(vm) for vm in VMS)
+            assert recover(world)["phase"] == "Returned" and not world.domains[DEAD]
+
+
+def test_a_libvirtd_that_answers_before_a_start_on_another_host_ends_it() -> None:
+    world = fresh()
+    with bed.below(world):
+        world.protect()
+        world.boots, world.no_libvirtd = 2, True
+        for dom in world.domains[DEAD].values():
+            dom.end()
+
+        def back() -> None:
+            world.no_libvirtd = False
+            for name, dom in world.domains[DEAD].items():
+                if world.ask_guard(name):
+                    dom.run()
+
+        seen = world.moment
+        world.moments[seen + 5] = back
+        result = recover(world)
+        assert result["phase"] in ("Stopped", "Alive") and not judge.twice(world.log)
+        assert not any(elsewhere(world, vm) for vm in VMS)
 
 
 def test_where_too_few_peers_are_there_it_says_so_and_reads_no_record() -> None:

@@ -19,6 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import same_files
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.off import nvram_stays
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.same_files import identity
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import HostConfig
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import protected
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.protected import Kept
@@ -117,7 +118,7 @@ def test_what_is_kept_of_a_vm_is_its_next_start_with_its_secrets_and_its_files_t
     monkeypatch.setattr(keep, "libvirt", bed.BINDING)
     asked = []
     domain = SimpleNamespace(isPersistent=lambda: True, XMLDesc=lambda flags: asked.append(flags) or XML)
-    source: Any = SimpleNamespace(domain=lambda _uuid: domain)
+    source: Any = SimpleNamespace(domain=lambda _uuid: domain, facts=HostFacts())
     volumes = [
         {"kind": kind, "source": source_, "shared": shared, "read_only": read_only}
         for kind, source_, shared, read_only in (
@@ -127,11 +128,12 @@ def test_what_is_kept_of_a_vm_is_its_next_start_with_its_secrets_and_its_files_t
             ("block", "/dev/vg/web", True, False),
         )
     ]
-    monkeypatch.setattr(keep, "identity", len)
+    monkeypatch.setattr(keep.volumes, "identity", len)
     one = Kept("a", "t", "boot", [], [])
     keep._leave(source, VM("web", "web", "a", document={"volumes": volumes}), one)
     assert asked == [bed.BINDING.VIR_DOMAIN_XML_SECURE | bed.BINDING.VIR_DOMAIN_XML_INACTIVE]
     assert (one.definitions, one.files) == ({"web": XML}, {"web": {"/shared/web": 11}})
+    assert one.volumes == {"web": {"/dev/vg/web": ["block", ""]}}
 
 
 def test_a_small_nvram_is_kept_and_put_in_place(tmp_path: Path) -> None:
