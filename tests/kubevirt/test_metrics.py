@@ -24,6 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run 
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import plan
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import Plays, written
 from kubesim import Kubesim
+from kubesim.kinds import VMIMS, VMIS
 from kubesim.metrics import METRIC, series
 from kubesim.reading import evictions, row
 
@@ -234,6 +235,19 @@ def test_what_kubevirt_will_make_of_a_guest_that_writes_much_is_said_beforehand_
     assert "NotConverging" not in {
         f["code"] for f in preflight(operator.request(Intent.DRAINED, "p", 1.0, metrics=source), {})["findings"]
     }
+
+
+@pytest.mark.parametrize("gates", [[], ["MigrationStallDetection"]])
+def test_a_migration_that_cannot_succeed_is_ended_and_its_stall_is_no_progress(sim, operator, source, gates) -> None:
+    """KubeVirt would let it run for 450 s, or for as long as its stall detection likes."""
+    sim.configure(migrations={"bandwidthPerMigration": "64Mi"}, developerConfiguration={"featureGates": gates})
+    sim.add_vm("fast", "n1", dirty_rate="250", memory="2Gi", migrate_seconds="900")
+    found = operator.drain(metrics=source, pending_timeout=3.0)
+    told = row(found, "fast")
+    assert (found["phase"], told["verdict"], told["reason"]) == ("Blocked", "blocked", "NotConverging"), told
+    assert ("stall detection decides" if gates else "KubeVirt aborts after 450 s") in told["message"]
+    assert sim.find(VMIS, "fast")["status"]["nodeName"] == "n1"
+    assert not [m for m in sim.all(VMIMS) if m["status"]["phase"] not in ("Failed", "Succeeded")]
 
 
 def test_the_plan_reads_the_whole_cluster_at_once(sim, operator, source) -> None:

@@ -20,6 +20,7 @@ from .tls import tls_findings
 SKEW = 5.0
 # QEMU: deprecated in 8.2, removed in 9.1.
 _NO_MT_AS_OF = 9001000
+_RESUMES = 8005000  # libvirt: VIR_MIGRATE_POSTCOPY_RESUME
 
 
 def cluster_findings(facts: Facts) -> Iterator[Found]:
@@ -212,15 +213,20 @@ def _version(number: int) -> str:
 
 
 def _post_copy(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
-    """The target's QEMU needs userfaultfd for the pages that arrive late."""
+    """The target's QEMU needs userfaultfd for the pages that arrive late; both hosts what resumes a broken one."""
     if facts.platform is not Platform.LIBVIRT:
         return
     if not any(c.way is Way.MIGRATE and c.migration.post_copy for c in choices.values()):
         return
     known = {h.name: h.userfaultfd for h in facts.hosts if h.name in facts.targets}
-    bad = [name for name, may in known.items() if may is False]
-    for name in bad:
-        yield Found(Reason.PostCopyNotPermitted, f"host {name}", soft=len(bad) < len(known))
+    bad = {name: "Its kernel does not permit it." for name, may in known.items() if may is False}
+    for host in facts.hosts:
+        if host.name in (facts.node, *facts.targets) and 0 < host.libvirt_version < _RESUMES:
+            text = f"libvirt is {_version(host.libvirt_version)}: as of 8.5 it resumes a post-copy whose link broke."
+            bad.setdefault(host.name, text)
+    soft = facts.node not in bad and not set(facts.targets) <= set(bad)
+    for name, text in bad.items():
+        yield Found(Reason.PostCopyNotPermitted, f"host {name}", text, soft=soft)
     dark = sorted(name for name in facts.targets if known.get(name) is None)
     if dark:
         text = f"Whether the kernel permits post-copy on {', '.join(dark)}."

@@ -97,11 +97,11 @@ ROWS: dict[Reason, Row] = {
         preflight=Preflight(LIBVIRT, "the domain's removable disks and what each target sees", only=True),
     ),
     Reason.PostCopyNotPermitted: Row(
-        "The policy allows post-copy, and the kernel of a host does not permit it.",
-        "Set sysctl vm.unprivileged_userfaultfd=1 on that host, or do not allow post-copy.",
+        "The policy allows post-copy, and a host does not permit it, or could not resume one that breaks.",
+        "See the message: set sysctl vm.unprivileged_userfaultfd=1 there, update libvirt, or do not allow post-copy.",
         preflight=Preflight(
             LIBVIRT,
-            "vm.unprivileged_userfaultfd of the targets; the user that QEMU runs as",
+            "vm.unprivileged_userfaultfd of the targets, the user that QEMU runs as; libvirt's version on both sides",
             about=About.NODE,
             only=True,
         ),

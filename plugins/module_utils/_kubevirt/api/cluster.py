@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..objects.facts import status, version
+from ..objects.migration_policy import GATES
 from ..objects.names import CORE, KUBEVIRT, SCHEDULABLE
 from ..objects.nodes import is_open
 from ..objects.tolerations import hard, shown, untolerated
@@ -58,12 +59,19 @@ def no_targets(cluster: Cluster) -> str:
     return f"KubeVirt {cluster.version[0]}.{cluster.version[1]} cannot be given a target for a VM (that came with 1.6)"
 
 
+def with_gates(config: Obj) -> Obj:
+    """configuration.migrations, and which of the feature gates are open that decide how a migration ends."""
+    developer = config.get("developerConfiguration") or {}
+    opened = {*(developer.get("featureGates") or ())} - {*(developer.get("disabledFeatureGates") or ())}
+    return {**(config.get("migrations") or {}), **{gate: True for gate in GATES if gate in opened}}
+
+
 def read_cluster(client: Client) -> Cluster:
     """From the KubeVirt object; KubeVirt's own defaults where it is silent. Raises KubeError."""
     items, _version = client.list(f"{KUBEVIRT}/kubevirts")
     obj: Obj = items[0] if items else {"metadata": {}, "spec": {}}
     config = (obj.get("spec") or {}).get("configuration") or {}
-    migrations = config.get("migrations") or {}
+    migrations = with_gates(config)
     now = status(obj)
     return Cluster(
         version=version(now.get("observedKubeVirtVersion", "")),

@@ -41,6 +41,9 @@ _SETS = (
     "allowPostCopy",
     "allowWorkloadDisruption",
 )
+# Feature gates, both alpha. With the first (1.9) KubeVirt goes by the passes over the memory, and not by its two
+# time-outs; with the other (1.10) it raises the pause step by step up to maxDowntimeMs.
+STALL_DETECTION, DOWNTIME_TUNING = GATES = ("MigrationStallDetection", "MigrationDowntimeTuning")
 
 
 def applying(vmi: Obj, namespace: Mapping[str, str], policies: Sequence[Obj]) -> Obj | None:
@@ -87,15 +90,18 @@ def foreseen(vmi: Obj, form: Mapping[str, Any], writes: float | None) -> Finding
     `form`: see `result_form`. `writes`: MiB in a second, as the metrics tell it.
     """
     speed, per_gib, memory = form["bandwidth_mib_s"], form["completion_timeout_per_gib"], facts.memory_mib(vmi)
-    if not speed or not per_gib or not memory or form["on_timeout"] != "abort":
+    stalls = form["on_timeout"] == "stall_detection"
+    if not speed or not per_gib or not memory or not (stalls or form["on_timeout"] == "abort"):
         return None
     # KubeVirt counts whole gigabytes, at least one.
     gib = max(1, -(-memory * MIB // 10**9))
     allowed, needed = float(per_gib * gib), memory / speed
-    aborts = f"KubeVirt aborts after {allowed:.0f} s."
-    if needed > allowed:
+    ends = f"KubeVirt aborts after {allowed:.0f} s."
+    if stalls:
+        ends = "KubeVirt's stall detection decides when it ends."
+    if needed > allowed and not stalls:
         helps = policy_that_helps(vmi, form, completionTimeoutPerGiB=math.ceil(2 * needed / gib))
-        text = f"{memory} MiB of memory at {speed} MiB/s take {needed:.0f} s; {aborts}"
+        text = f"{memory} MiB of memory at {speed} MiB/s take {needed:.0f} s; {ends}"
         return Finding(Reason.CompletionTimeout, f"{text} {helps}")
     pause = (writes or 0.0) / speed
     most = (form["max_downtime_ms"] or _QEMU_PAUSE_MS) / 1000
@@ -103,7 +109,8 @@ def foreseen(vmi: Obj, form: Mapping[str, Any], writes: float | None) -> Finding
         return None
     helps = policy_that_helps(vmi, form, allowAutoConverge=True)
     text = f"It writes {writes:.0f} MiB/s, and a migration may use {speed} MiB/s: it would pause for {pause:.1f} s,"
-    return Finding(Reason.NotConverging, f"{text} {most:.1f} s are allowed. {aborts} {helps}")
+    how = ", to which KubeVirt raises it step by step" if form.get("downtime_tuning") else ""
+    return Finding(Reason.NotConverging, f"{text} {most:.1f} s are allowed{how}. {ends} {helps}")
 
 
 def policy_that_helps(vmi: Obj, form: Mapping[str, Any], **sets: Any) -> str:
@@ -153,6 +160,7 @@ def result_form(applies: Mapping[str, Any], policy: str) -> dict[str, Any]:
         "bandwidth_mib_s": mib(applies["bandwidthPerMigration"]),
         "max_downtime_ms": applies.get("maxDowntimeMs"),
         "on_timeout": _on_timeout(applies),
+        "downtime_tuning": bool(applies.get(DOWNTIME_TUNING)),
         "tls": not applies.get("disableTLS"),
         "warning": "",
     }
@@ -160,6 +168,8 @@ def result_form(applies: Mapping[str, Any], policy: str) -> dict[str, Any]:
 
 def _on_timeout(applies: Mapping[str, Any]) -> str:
     """allowWorkloadDisruption is, where nobody sets it, what allowPostCopy is."""
+    if applies.get(STALL_DETECTION):
+        return "stall_detection"
     disrupts = applies.get("allowWorkloadDisruption")
     if not (applies["allowPostCopy"] if disrupts is None else disrupts):
         return "abort"

@@ -69,8 +69,8 @@ def note_settings(
             continue
         taken = migration_policy.taken(vmi, cluster.version)
         if taken is not None:
-            applies, name = taken
-            form = migration_policy.result_form(applies, name)
+            gates = {gate: True for gate in migration_policy.GATES if cluster.migrations.get(gate)}
+            form = migration_policy.result_form({**taken[0], **gates}, taken[1])
             found.settings = migration_policy.with_forecast(vmi, form, writes(vmi))
         if found.settings:
             continue

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.cluster import with_gates
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.migration_policy import (
     applying,
     defaults,
@@ -83,6 +84,21 @@ def test_who_writes_much_is_foreseen_where_nothing_helps_him() -> None:
             )
             is None
         )
+
+
+def test_the_gates_of_its_version_tell_what_kubevirt_goes_by() -> None:
+    """Its stall detection knows no completion time; its downtime tuning comes to the allowed pause in steps."""
+    gates = ["MigrationStallDetection", "MigrationDowntimeTuning"]
+    config = {"migrations": {"bandwidthPerMigration": "4Mi"}, "developerConfiguration": {"featureGates": gates}}
+    form = result_form(settings(with_gates(config), None, (1, 10)), "")
+    assert (form["on_timeout"], form["downtime_tuning"]) == ("stall_detection", True)
+    assert foreseen(vmi("4Gi"), form, None) is None, "it would take longer than completionTimeoutPerGiB has it"
+    found = foreseen(vmi("4Gi"), form, 50.0)
+    assert found is not None and found.reason is Reason.NotConverging
+    assert "0.9 s are allowed, to which KubeVirt raises it step by step. KubeVirt's stall detection" in found.message
+    config["developerConfiguration"]["disabledFeatureGates"] = gates
+    form = result_form(settings(with_gates(config), None, (1, 10)), "")
+    assert (form["on_timeout"], form["downtime_tuning"]) == ("abort", False)
 
 
 def test_defaults_are_those_of_the_version() -> None:

@@ -43,6 +43,17 @@ def test_one_target_that_permits_post_copy_is_enough(fleet: Fleet) -> None:
     assert (row["severity"], row["subject"]) == ("warning", "host b")
 
 
+@pytest.mark.parametrize(("old", "severity"), [("a", "blocker"), ("b", "warning"), ("bc", "blocker"), ("", "")])
+def test_post_copy_is_refused_where_nobody_could_resume_it(fleet: Fleet, old: str, severity: str) -> None:
+    fleet.user = 0
+    for name in old:
+        fleet.facts[name] = replace(fleet.facts[name], libvirt_version=8000000)
+    row = fleet.look(POST_COPY, CLOSED).get(Reason.PostCopyNotPermitted)
+    assert (row["severity"] if row else "") == severity
+    assert not row or "libvirt is 8.0.0: as of 8.5 it resumes" in row["message"]
+    assert Reason.PostCopyNotPermitted not in fleet.look()
+
+
 def test_a_slot_that_is_just_being_taken_is_not_stuck(fleet: Fleet) -> None:
     stale(fleet)
     fleet.later = {**fleet.reads, "b": HostNow("b")}
