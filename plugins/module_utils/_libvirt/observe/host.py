@@ -113,6 +113,7 @@ class Host:
         self._opener = opener
         self._conn: Any = None
         self._store: Store | None = None
+        self.answered = False  # once, at least
         self._facts: HostFacts | None = None
         self._lookups: Names | None = None
         self._identity = ""
@@ -124,8 +125,7 @@ class Host:
         self.same_folders: dict[str, Shown] = {}  # with the host that is worked on, by directory
         # Of a peer (see Peers): why it is not asked now; is one refusal enough for that; was it silent before?
         self.away = ""
-        self.gives_up = False
-        self.known_silent = False
+        self.gives_up = self.known_silent = False
 
     @property
     def conn(self) -> Any:
@@ -139,7 +139,7 @@ class Host:
             self.close()
         if self._conn is None:
             try:
-                self._conn = self.connect()
+                self._conn, self.answered = self.connect(), True
             except HostUnreachable as exc:
                 if self.gives_up:
                     self.away = exc.why

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -24,12 +25,15 @@ from ..._core.run import report
 from ..._core.run.engine import Engine, Slice, SliceEnd
 from ..._core.run.start import check_owner, start
 from ..._playbook import lives
+from ..host.connection import HostUnreachable, is_lost, libvirt
 from ..host.errors import PeerUnreachable
 from ..host.slice_lock import one_at_a_time
 from ..observe.host import Host, HostConfig, HostNow
 from ..records import roll
 from ..store.cordon import by_others
 from .platform import LibvirtPlatform
+
+RESTARTS = 20.0  # seconds for a libvirtd that is restarted
 
 
 @dataclass(frozen=True)
@@ -86,28 +90,43 @@ def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
 def run_slice(request: Request) -> dict[str, Any]:
     """Work for about `request.seconds`, then say how far it is.
 
+    In the middle of a run libvirtd of the host may be restarted: that is waited for, and the slice begun anew.
+
     Raises HostUnreachable, PeerUnreachable, RecordError, Superseded, RollRefused and RollTakenOver
     for a host of another roll, and PolicyError for an answer to no hook; libvirt errors of single
     VMs are results.
     """
-    with one_at_a_time():
+    until = 0.0
+    while True:
         platform = platform_of(request)
         try:
-            if request.only:
-                return _slice(platform, request)
-            beside: list[str] = []
-            where, of_roll = check_roll(platform, request, beside.append)
-            platform.before_write()
-            if request.intent is Intent.ACTIVE and not request.begun:
-                roll.note_seen(*where, Stage.RESTORING)
-            with _asking_roll(platform, request) if of_roll else nullcontext():
-                found = _slice(platform, request)
-            platform.before_write()
-            if found["phase"] == NodePhase.DRAINED.value:
-                roll.note_seen(*where, Stage.EMPTY)
-            return with_warnings(found, beside)
+            with one_at_a_time():
+                return _in_turn(platform, request)
+        except (HostUnreachable, libvirt.libvirtError) as exc:
+            lost = exc.uri == request.own.uri if isinstance(exc, HostUnreachable) else is_lost(exc)
+            until = until or time.monotonic() + RESTARTS
+            if not lost or not (request.begun or platform.source.answered) or time.monotonic() > until:
+                raise
         finally:
             platform.close()
+        time.sleep(1.0)
+
+
+def _in_turn(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
+    """Nobody else works on this host meanwhile."""
+    if request.only:
+        return _slice(platform, request)
+    beside: list[str] = []
+    where, of_roll = check_roll(platform, request, beside.append)
+    platform.before_write()
+    if request.intent is Intent.ACTIVE and not request.begun:
+        roll.note_seen(*where, Stage.RESTORING)
+    with _asking_roll(platform, request) if of_roll else nullcontext():
+        found = _slice(platform, request)
+    platform.before_write()
+    if found["phase"] == NodePhase.DRAINED.value:
+        roll.note_seen(*where, Stage.EMPTY)
+    return with_warnings(found, beside)
 
 
 def with_warnings(found: dict[str, Any], more: list[str]) -> dict[str, Any]:

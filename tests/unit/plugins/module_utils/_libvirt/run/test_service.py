@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import SliceEnd
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import PeerUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
@@ -62,6 +64,36 @@ def test_a_drain_without_its_record_was_taken_over() -> None:
 def test_the_record_of_another_run_is_the_end_of_this_one(intent: Intent) -> None:
     with pytest.raises(Superseded, match=r"Run run-2 .* took over"):
         again(intent, NodeRecord("host-a", "run-2"))
+
+
+@pytest.mark.parametrize(
+    ("begun", "answered", "uri", "tries"),
+    [(True, False, "x", 3), (False, True, "x", 3), (False, False, "x", 1), (True, True, "qemu+tls://b/system", 1)],
+)
+def test_a_libvirtd_that_is_restarted_in_the_middle_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, begun: bool, answered: bool, uri: str, tries: int
+) -> None:
+    """Not one that never answered, nor a peer's: whoever gave a wrong URI hears it at once."""
+    closed: list[str] = []
+    platform = SimpleNamespace(source=SimpleNamespace(answered=answered), close=lambda: closed.append("closed"))
+
+    def turn(_platform: Any, _request: Request) -> dict[str, Any]:
+        if len(closed) < 2:
+            raise HostUnreachable(uri, "Connection refused")
+        return {"phase": "Drained"}
+
+    monkeypatch.setattr(service, "platform_of", lambda _request: platform)
+    monkeypatch.setattr(service, "libvirt", SimpleNamespace(libvirtError=OSError))
+    monkeypatch.setattr(service, "one_at_a_time", nullcontext)
+    monkeypatch.setattr(service, "_in_turn", turn)
+    monkeypatch.setattr(service.time, "sleep", lambda _seconds: None)
+    request = Request(HostConfig("host-a", "x"), [], Policy(), Intent.DRAINED, "run-1", begun=begun)
+    if tries == 1:
+        with pytest.raises(HostUnreachable):
+            service.run_slice(request)
+    else:
+        assert service.run_slice(request) == {"phase": "Drained"}
+    assert len(closed) == tries
 
 
 class Slice(SimpleNamespace):
