@@ -44,6 +44,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recor
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.protected import Kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import fleet, guard, service
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery.look import Guests
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery.service import Request
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import CORDON
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import Generation, pack
@@ -340,11 +341,11 @@ def below(world: World) -> Iterator[None]:
         world.effect("last look", uri, reached=False)
         return uri in world.power and uri in world.net and not world.no_libvirtd, "libvirt answers"
 
-    def looks(by: str, uri: str, files: Mapping[str, object]) -> View:
+    def looks(by: str, uri: str, guests: Guests) -> View:
         alive = uri in world.power and uri in world.net and by in world.net
         connected = alive and not world.no_libvirtd
         runs = {name for name, dom in world.domains[uri].items() if dom.active}
-        ticks = () if alive else tuple(sorted(runs.intersection(files)))
+        ticks = () if alive else tuple(sorted(runs.intersection(guests.files)))
         return View(by, world.wall(), alive, connected, ticks, "looked")
 
     def host(config: Any, _opener: object = None, acts: bool = True) -> Host:

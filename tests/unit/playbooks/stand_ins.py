@@ -113,6 +113,9 @@ class ActionModule(ActionBase):
             stream.write(f"{host} recover by {self._task.delegate_to}, {proof.get('how', 'no proof')}\\n")
         if os.environ["FAULT"] == f"{host} lives":
             return {"phase": "Alive", "may_be_fenced": False, "message": "it lives.", "not_done": ""}
+        if os.environ["FAULT"] == f"{host} is back":
+            vms = [{"name": "web", "target": "host-b", "verdict": "removed"}, {"name": "off", "target": ""}]
+            return {"phase": "Returned", "may_be_fenced": False, "message": "it is back.", "not_done": "", "vms": vms}
         phase = "Recovered" if proof else "Unproven"
         about = {"event": {"event": "recovered" if proof else "failed", "host": host, "message": "dead"}, "stats": {}}
         return {"phase": phase, "may_be_fenced": not proof, "message": "dead", "not_done": "" if proof else "no proof",

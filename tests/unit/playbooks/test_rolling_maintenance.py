@@ -404,6 +404,14 @@ def test_recover_looks_fences_starts_and_leaves_what_came_of_it(
     assert kept["phase"] == ("Unproven" if failed else "Recovered")
 
 
+@pytest.mark.parametrize("policy", [True, False])
+def test_a_host_that_is_back_is_given_back_what_the_policy_says(roll: Roll, policy: bool) -> None:
+    words = ("-e", "maintenance_hosts=host-a", *(("-e", "maintenance_move_back=true") if policy else ()))
+    code, text = roll.run("host-a is back", *words, playbook="recover")
+    assert code == 0, text
+    assert roll.steps == [LOOKED, *(["web from host-b at host-b to host-a"] if policy else [])]
+
+
 @pytest.mark.full
 def test_one_that_cannot_be_asked_whether_it_needs_a_reboot_is_recorded_as_lost(roll: Roll) -> None:
     inventory = json.loads((roll.folder / "inventory.json").read_text())

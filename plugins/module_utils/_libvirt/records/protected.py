@@ -34,7 +34,8 @@ class Kept:
     """`at`: since when it is so, UTC. `hosts`: peers that were asked who takes the VMs. `keepers`: peers that have
     this, which a host with a guard asks. `lock`: its libvirt's lock manager, empty for none. `files`: by UUID the VM's
     files on shared storage, each with its `identity`; `volumes`: its other disks, each with its kind and identity.
-    `nvram`: its path and content, of VMs whose host has it alone. `priorities`: by the rules of then."""
+    `nvram`: its path and content, of VMs whose host has it alone. `priorities`: by the rules of then. `addresses`: by
+    MAC, as the host knew them."""
 
     host: str
     at: str
@@ -49,6 +50,7 @@ class Kept:
     nvram: dict[str, tuple[str, str]] = field(default_factory=dict)
     volumes: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     priorities: dict[str, int] = field(default_factory=dict)
+    addresses: dict[str, list[str]] = field(default_factory=dict)
 
     def refuse(self, refused: Mapping[str, Mapping[str, tuple[Finding, ...]]]) -> None:
         """By UUID: more hosts that do not take the VM."""

@@ -26,8 +26,8 @@ from ..records import protected, roll
 from ..records.drained import with_drained
 from ..records.protected import Kept
 from ..records.recovery import RecoveryVolumes
-from . import nvram, volumes
-from .look import answers, now, serves
+from . import arp, nvram, volumes
+from .look import Guests, answers, now, serves
 from .nvram import NvramInUse
 
 # Seconds, of each start. The host's kernel answers in milliseconds; a lost packet it would get again after 1 s.
@@ -80,6 +80,15 @@ class Fleet:
             new = {n: (Finding(Reason.PeerUnreachable, f"{n} {text}."),) for n in self.others if n not in kept.hosts}
             kept.refuse({vm.uuid: new for vm in kept.vms})
         return with_drained(kept, self.host, self.others, self.others[self._own].facts), unread
+
+    def to_watch(self, kept: Kept, vms: Sequence[VM]) -> Guests:
+        """What of these VMs can be seen from here, should they live."""
+        networks = self.others[self._own].facts.networks or {}
+        return Guests(
+            {vm.name: list(kept.files.get(vm.uuid, ())) for vm in vms},
+            {vm.name: arp.nics(kept.definitions.get(vm.uuid, ""), networks) for vm in vms},
+            kept.addresses,
+        )
 
     def locks(self, kept: Kept) -> dict[str, str]:
         """The lock manager of each other host, as it was protected; asked for only where the dead one had one."""

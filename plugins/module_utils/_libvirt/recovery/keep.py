@@ -26,7 +26,7 @@ from ..observe.observe import Observer
 from ..observe.peers import open_peer
 from ..records import protected
 from ..records.protected import Kept
-from . import guard, nvram, volumes
+from . import arp, guard, nvram, volumes
 from .look import now
 
 _LOCK = re.compile(r'^\s*lock_manager\s*=\s*"(\w+)"', re.MULTILINE)
@@ -61,6 +61,8 @@ def protect(
         for vm in kept.vms:
             _leave(source, vm, kept)
         kept.vms = [_with_nvram(vm, kept) for vm in kept.vms]
+        macs = {mac for vm in kept.vms for _link, mac in arp.nics(kept.definitions.get(vm.uuid, ""), {})}
+        kept.addresses = {mac: sorted(found) for mac, found in arp.table().items() if mac in macs}
         asked = [(name, others[name].config.uri) for name in keepers]
         changed = guard.install(own.name, asked, guarded, acts)
         kept.guard = guard.installed(own.name)

@@ -12,12 +12,14 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from urllib.parse import urlsplit
 
 from ..._core.recovery.looks import View
 from ..host.connection import HostUnreachable, libvirt, open_connection
 from ..observe.peers import Threads
+from . import arp
 
 # Seconds. A host that is there answers in milliseconds; where a packet was lost the kernel asks again after 1 s.
 _CONNECT = 2.0
@@ -64,26 +66,38 @@ def serves(uri: str, patience: float) -> tuple[bool, str]:
     return True, "libvirt answers"
 
 
-def look(by: str, uri: str, files: Mapping[str, Sequence[str]]) -> View:
-    """`files`: name of each guest to look for -> its files on shared storage."""
+@dataclass(frozen=True)
+class Guests:
+    """Those to look for, by name: their files on shared storage, and their (bridge, MAC). `addresses`: by MAC."""
+
+    files: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    nics: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
+    addresses: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def look(by: str, uri: str, guests: Guests) -> View:
     at = now()
     alive, text = answers(uri)
     connected, said = serves(uri, _LIBVIRT) if alive else (False, "")
     text = f"{text}, {said}" if said else text
-    signs, silent = ((), "") if alive else _signs(files)
+    signs, silent = ((), "") if alive else _signs(guests)
     return View(by, at, alive, connected, signs, f"{text}{silent}")
 
 
-def _signs(files: Mapping[str, Sequence[str]]) -> tuple[tuple[str, ...], str]:
+def _signs(guests: Guests) -> tuple[tuple[str, ...], str]:
     """In a thread: a share whose server is gone may hold who asks it for ever."""
-    threads = Threads(1)
-    task = threads.submit(lambda: _growing(files))
+    threads = Threads(2)
+    disks = threads.submit(lambda: _growing(guests.files))
+    spoken = threads.submit(lambda: arp.heard(guests.nics, guests.addresses, _GROWS_IN))
     try:
-        if not task.wait(_GROWS_IN + _LIBVIRT):
-            return (), ", and the storage of its guests does not answer"
-        if task.result is None:
-            return (), ", and no disk of its guests can be watched from here" if files else ""
-        return task.result, ""
+        late = not disks.wait(_GROWS_IN + _LIBVIRT)
+        heard = spoken.result if spoken.wait(_GROWS_IN) else None
+        signs = (*(disks.result or ()), *(heard or ()))
+        if late:
+            return signs, ", and the storage of its guests does not answer"
+        if disks.result is None and heard is None:
+            return signs, ", and no disk or bridge of its guests can be watched from here" if guests.files else ""
+        return signs, ""
     finally:
         threads.close()
 

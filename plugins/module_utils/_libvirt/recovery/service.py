@@ -31,7 +31,7 @@ from ..observe.host import Host, HostConfig, HostNow
 from ..observe.peers import open_peer
 from ..records.protected import Kept
 from .fleet import Fleet, HostAnswers
-from .look import look, now
+from .look import Guests, look, now
 
 _PAUSE = 1.0
 
@@ -66,9 +66,7 @@ def seen_from(request: Request) -> View:
         kept, _unread = fleet.kept()
         here = {uuid for read in fleet.read().values() for uuid, one in read.domains.items() if one.active}
         vms = [] if kept is None else [vm for vm in kept.vms if vm.active and vm.uuid not in here]
-        return look(
-            request.own.name, fleet.uri, {vm.name: list(kept.files.get(vm.uuid, ())) for vm in vms} if kept else {}
-        )
+        return look(request.own.name, fleet.uri, fleet.to_watch(kept, vms) if kept is not None else Guests())
 
 
 def recover(request: Request, acts: bool) -> dict[str, Any]:
