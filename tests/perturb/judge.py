@@ -94,10 +94,10 @@ class Wrong:
 
 
 def reasons_of(results: list[dict[str, Any]]) -> tuple[dict[str, set[str]], set[str]]:
-    """The codes that the last command gives: of VMs, and of the node."""
+    """The codes that the last command on each host gives: of VMs, and of the host."""
     vms: dict[str, set[str]] = {}
     node: set[str] = set()
-    for result in results[-1:]:
+    for result in {result["node"]: result for result in results}.values():
         for uuid, row in result.get("vms", {}).items():
             codes = {row["reason"]} - {""}
             if codes:
@@ -146,10 +146,11 @@ def judge(
     ]
     found += _lost(fleet, watch, results, excused)
     found += _false_certificates(fleet, results)
-    if last["phase"] in ("Drained", "Active", "Migrated", "Blocked"):
+    if last["phase"] in ("Drained", "Active", "Migrated", "Blocked") and not last.get("checked"):
         found += _left_behind(fleet, last)
     skipped = any(row["verdict"] == "skipped" for row in last.get("vms", {}).values())
-    if last["phase"] in ("Blocked", "Failed") and not any(reasons_of(results)) and not skipped:
+    blocked = last["phase"] in ("Blocked", "Failed") and not last.get("checked")
+    if blocked and not any(reasons_of(results)) and not skipped:
         found.append(Wrong("endless", f"{last['phase']} without a reason"))
     return found
 
@@ -173,9 +174,10 @@ def _lost(fleet: Fleet, watch: Watch, results: list[dict[str, Any]], excused: se
 
 def _false_certificates(fleet: Fleet, results: list[dict[str, Any]]) -> list[Wrong]:
     last = results[-1]
-    if last["phase"] != "Drained":
-        return []
-    node, found = last["node"], []
+    found = [Wrong("differences_unexplained", f"in check mode: {what}") for what in last.get("wrote", ())]
+    if last["phase"] != "Drained" or last.get("checked"):
+        return found
+    node = last["node"]
     if not last["certificate"]:
         found.append(Wrong("false_certificates", "Drained without a certificate"))
     there = fleet.machines[node].domains
@@ -183,7 +185,8 @@ def _false_certificates(fleet: Fleet, results: list[dict[str, Any]]) -> list[Wro
         if domain.state.value in ACTIVE and uuid not in last.get("came_later", ()):
             found.append(Wrong("false_certificates", f"{uuid} is {domain.state.value} on {node}"))
     for uuid, move in fleet.moves.items():
-        if node in (move.source, move.target) and uuid not in last.get("came_later", ()):
+        seen = node == move.source or uuid in last.get("seen", ())
+        if node in (move.source, move.target) and seen and uuid not in last.get("came_later", ()):
             found.append(Wrong("false_certificates", f"{uuid} migrates from {move.source} to {move.target}"))
     return found
 

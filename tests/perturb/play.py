@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.restore import leaves_nothing
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Observation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
@@ -32,7 +33,6 @@ from fleetsim.fleet import Fleet
 from fleetsim.platform import ModelPlatform
 from perturb.judge import Watch, digest
 
-SLICE = 4.0  # s
 SLICES = 400  # of one command: more is without end
 
 
@@ -89,7 +89,6 @@ class Play:
     policy: Policy
     case: Case | None = None
     tick: Callable[[Play], None] | None = None  # others, at each point: owners that act
-    at_point: Callable[[Play, str], None] | None = None
     recording: bool = False
     points: list[Point] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
@@ -104,9 +103,12 @@ class Play:
     failing: float | None = None  # until when calls fail, by the clock
     failing_what: str = ""
     read_at: dict[str, int] = field(default_factory=dict)
+    seen: dict[str, list[str]] = field(default_factory=dict)  # what moved when a host was read
     refuses: Callable[[Action], Finding | None] = lambda _action: None
     last: dict[str, Any] = field(default_factory=dict)
     wish: Any = None  # of an owner
+    cut: int = 0  # the point at which the scenario itself kills a command
+    seconds: float = 4.0  # of a slice
     started: set[str] = field(default_factory=set)  # by a host that booted
 
     def __post_init__(self) -> None:
@@ -130,8 +132,9 @@ class Play:
             self.copies[self.count] = copy.deepcopy(self.fleet)
         if what.startswith("read "):
             self.read_at[what] = self.count
-        if self.at_point is not None:
-            self.at_point(self, what)
+            self.seen[what] = [m.vm for m in self.fleet.moves.values() if m.stage.value != "starting"]
+        if self.count == self.cut:
+            raise Killed
         if platform.checking and what.startswith("write"):
             self.writes_in_check.append(what)
         if self.case is not None and self.count == self.case.at:
@@ -177,17 +180,21 @@ class Play:
             request = Request(command.node, self.policy, Intent(command.intent), name, begun=begun, only=command.only)
             if command.check:
                 seen = check(platform, request)
-                return {"phase": seen.phase.value, "vms": {}, "findings": [], "checked": True}
+                wrote = self.writes_in_check
+                return {"phase": seen.phase.value, "vms": {}, "findings": [], "checked": True, "wrote": wrote}
             old = platform.load()
             check_owner(old, request)
             if old is None and request.intent is Intent.ACTIVE and (begun or not command.only):
                 platform.release_left()
                 return {"phase": NodePhase.ACTIVE.value, "vms": {}, "findings": []}
             record = start(platform, request, old)
-            outcome = Engine(platform, self.policy, record).run(platform.now() + SLICE, longest_wait=1.0)
+            outcome = Engine(platform, self.policy, record).run(platform.now() + self.seconds, longest_wait=1.0)
             begun = True
             if outcome.ended is SliceEnd.FINAL:
-                return plain(outcome, self)
+                found = plain(outcome, self)
+                if command.only:
+                    platform.end_of_one(outcome)
+                return found
             platform.hook("wait for the next slice")
             self.last = plain(outcome, self)
         raise Endless(f"{command} does not end: {self.last}")
@@ -218,7 +225,7 @@ def plain(outcome: Slice, play: Play) -> dict[str, Any]:
         "vms": vms,
         "findings": [finding.to_dict(Platform.LIBVIRT) for finding in outcome.findings],
         "read_at": play.read_at.get(f"read {outcome.record.node}", 0),
-        "at": play.count,
+        "seen": play.seen.get(f"read {outcome.record.node}", []),
     }
 
 
@@ -263,6 +270,11 @@ class Perturbed(ModelPlatform):
             vm = obs.vms.get(uuid)
             if uuid not in obs.held and (vm is None or vm.job is None):
                 self._claims.release(Action(Do.RELEASE, self.node, uuid, target=claim.target))
+
+    def end_of_one(self, outcome: Slice) -> None:
+        """As the service does: the migration of one VM leaves no record, unless something is to be undone."""
+        if leaves_nothing(outcome.record, outcome.observation):
+            self._forget(Action(Do.FORGET, self.node))
 
     def wait(self, seconds: float, gather: float = 0.0) -> None:
         self.see_all()

@@ -7,14 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from fleetsim.machines import Fate
 from perturb import others
 from perturb.judge import Facts, Wrong, differences, facts, judge, reasons_of
 from perturb.play import Case, Command, Endless, Play, Point
-from perturb.scenarios import RESTORE, Scenario
+from perturb.scenarios import Scenario
 
 _ACTS = ("write ",)
 # The errors of the platforms: to an act, and how long they last.
@@ -25,26 +25,39 @@ SECONDS = (0.0, 10.0, FOR_GOOD)
 
 @dataclass
 class Recorded:
-    """The undisturbed run. `first`: the number of the first point of the last command."""
+    """The undisturbed run. `first`: the number of the first point that is perturbed. `wants`: the end of each command;
+    `backs`: of a restore after it."""
 
     scenario: Scenario
     points: list[Point]
     first: int
-    want: Facts  # the end of the last command
-    phase: str
-    back: Facts  # the end of a restore after it
+    wants: list[Facts]
+    backs: list[Facts]
     uuids: list[str]
 
 
 def record(scenario: Scenario) -> Recorded:
     play = scenario.play(recording=True)
-    for command in scenario.commands[:-1]:
+    first, wants, backs = 1, [], []
+    for number, command in enumerate(scenario.commands):
+        if number == scenario.begin:
+            first = play.count + 1
         play.command(command)
-    first = play.count + 1
-    found = play.command(scenario.commands[-1])
-    want, points = facts(play.fleet), list(play.points)
-    play.command(RESTORE)
-    return Recorded(scenario, points, first, want, found["phase"], facts(play.fleet), sorted(play.watch.names))
+        settle(play)
+        wants.append(facts(play.fleet))
+        aside = scenario.play()
+        for before in scenario.commands[: number + 1]:
+            aside.command(before)
+            settle(aside)
+        aside.command(Command("active", command.node, command.only))
+        settle(aside)
+        backs.append(facts(aside.fleet))
+    return Recorded(scenario, list(play.points), first, wants, backs, sorted(play.watch.names))
+
+
+def settle(play: Play) -> None:
+    """What owners have begun comes to its end, whatever we do."""
+    play.fleet.advance(play.fleet.clock + 30.0)
 
 
 def cases(run: Recorded) -> Iterator[Case]:
@@ -73,8 +86,10 @@ def _late_reads(run: Recorded, at: int, point: Point, last_event: int | None) ->
     if not reads:
         return
     slice_before = next((n for n, p in enumerate(run.points, 1) if p.slice == point.slice - 1 and n >= run.first), None)
+    # No read is older than what the same process wrote: libvirt answers itself, and a watch knows our own writes.
+    own = max((n for n, p in enumerate(run.points[: at - 1], 1) if p.what.startswith("write")), default=0)
     for before in sorted({b for b in (last_event, slice_before) if b is not None}):
-        if run.points[before - 1].state != point.state:
+        if before > own and run.points[before - 1].state != point.state:
             yield Case("stale", at, before)
             if point.what == "read holders":
                 yield Case("stale_all", at, before)
@@ -110,9 +125,13 @@ def run_case(run: Recorded, case: Case) -> Outcome | None:
     play = run.scenario.play(case=case, keep=keep)
     wrong: list[Wrong] = []
     try:
-        for command in run.scenario.commands:
+        for number, command in enumerate(run.scenario.commands):
             play.command(command)
-        wrong += _end(run, case, play)
+            if number >= run.scenario.begin and play.count >= case.at and not wrong:
+                back = play.results[-1]["phase"] == "Killed" and case.then == "back"
+                wrong += _end(run, number, back, play)
+                if back:
+                    break
     except others.Nothing:
         return None
     except Endless as exc:
@@ -122,22 +141,25 @@ def run_case(run: Recorded, case: Case) -> Outcome | None:
     return Outcome(case, wrong, play)
 
 
-def _end(run: Recorded, case: Case, play: Play) -> list[Wrong]:
-    last = run.scenario.commands[-1]
-    want, command = run.want, last
-    if play.results[-1]["phase"] in ("Killed", "Failed"):
-        if case.then == "back":
-            want, command = run.back, RESTORE
-        play.command(command)
-        if play.results[-1]["phase"] == "Failed":
-            _heal(play)
+def _end(run: Recorded, number: int, back: bool, play: Play) -> list[Wrong]:
+    """What is wrong after this command. It is carried on if it was killed or has failed; at last everything works
+    again, and it has to come to the end of the undisturbed run. `back`: a restore follows instead of the same."""
+    command = run.scenario.commands[number]
+    want = run.backs[number] if back else run.wants[number]
+    if back:
+        command = Command("active", command.node, command.only)
+    for _again in range(2):
+        if play.results[-1]["phase"] in ("Killed", "Failed"):
+            if _again:
+                _heal(play)
             play.command(command)
+    case = play.case
     by_others, excused = _hands(case, play)
     if run.scenario.external:
-        play.fleet.advance(play.fleet.clock + 30.0)  # its owner moves it, whatever we do
+        settle(play)
     if case.at > play.results[-1].get("read_at", 0):
         play.results[-1]["came_later"] = {case.arg}
-    back = command is RESTORE and last is not RESTORE
+    back = command.intent == "active"
     wrong = judge(_loose(want, back, run, play), play.fleet, play.watch, play.results, by_others, excused)
     _heal(play)
     for _again in range(2):
@@ -146,7 +168,7 @@ def _end(run: Recorded, case: Case, play: Play) -> list[Wrong]:
         play.command(command)
     wrong += judge(_loose(want, back, run, play), play.fleet, play.watch, play.results, by_others, excused)
     word = others.last_word(play)
-    if word and last.intent == "active" and not reasons_of(play.results)[0].get(case.arg):
+    if word and back and not reasons_of(play.results)[0].get(case.arg):
         wrong.append(Wrong("differences_unexplained", word))
     if not by_others:
         wrong += [
@@ -212,4 +234,4 @@ def told(outcome: Outcome) -> dict[str, Any]:
     }  # fmt: skip
 
 
-__all__ = ["Command", "Recorded", "cases", "record", "replace", "run_case", "told"]
+__all__ = ["Command", "Recorded", "cases", "record", "run_case", "told"]

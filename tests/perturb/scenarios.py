@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,7 +44,8 @@ DRAIN, RESTORE = Command("drained"), Command("active")
 
 @dataclass(frozen=True)
 class Scenario:
-    """`vms`: on host a. `commands`: in order; the last one is perturbed, those before it have made the fleet."""
+    """`vms`: on host a. `commands`: in order; from `begin` on they are perturbed, those before it have made the fleet.
+    `cut`: at this point the command is killed, which is no fault but the scenario. `seconds`: of a slice."""
 
     name: str
     vms: tuple[dict[str, Any], ...]
@@ -53,6 +54,9 @@ class Scenario:
     hosts: str = "ab"
     fate: Fate = field(default_factory=Fate)
     external: bool = False
+    begin: int = 0
+    cut: int = 0
+    seconds: float = 4.0
 
     def play(self, **more: Any) -> Play:
         machines = [Machine(name, 16384, link=400.0) for name in self.hosts]
@@ -64,7 +68,8 @@ class Scenario:
         fleet = Fleet(machines)
         fate = self.fate
         fleet.fate = lambda _vm, attempt: fate if attempt == 1 else Fate()
-        return Play(fleet, self.policy, tick=owner_moves if self.external else None, **more)
+        tick = owner_moves if self.external else None
+        return Play(fleet, self.policy, tick=tick, cut=self.cut, seconds=self.seconds, **more)
 
 
 def owner_moves(play: Play) -> None:
@@ -110,14 +115,45 @@ _KINDS: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any]]] = {
 }
 
 
-def _scenarios() -> list[Scenario]:
-    found = []
+_TELLING = (
+    "migrate",
+    "shutdown",
+    "save",
+    "cold_define",
+    "cold_undefine",
+    "cold_start",
+    "finish",
+    "mark",
+    "clean_source",
+)
+
+
+def _scenarios() -> Iterator[Scenario]:
+    """Of each kind: there and back; a drain that is cut after one of its acts, and the restore; one VM's migration."""
     for kind, (vms, more) in _KINDS.items():
-        found.append(Scenario(f"drain-{kind}", vms, **more))
-        found.append(Scenario(f"restore-{kind}", vms, (DRAIN, RESTORE), **more))
-    return found
+        round_trip = Scenario(f"round-{kind}", vms, (DRAIN, RESTORE), **more)
+        yield round_trip
+        for act, at in _acts(round_trip).items():
+            yield replace(round_trip, name=f"abort-{kind}-{act}", begin=1, cut=at + 1)
+        yield Scenario(f"check-{kind}", vms, (replace(DRAIN, check=True),), **more)
+    for kind in ("live", "postcopy", "leftover", "fails_first", "cold"):
+        vms, more = _KINDS[kind]
+        yield Scenario(f"one-{kind}", vms, (Command("migrated", only="u1"),), **more)
+    for kind in ("live", "stop", "cold"):
+        vms, more = _KINDS[kind]
+        yield Scenario(f"takeover-{kind}", vms, (DRAIN,), seconds=1.0, **more)
+        drain_b, restore_b = Command("drained", "b"), Command("active", "b")
+        yield Scenario(f"roll-{kind}", vms, (DRAIN, RESTORE, drain_b, restore_b), **more)
 
 
-SCENARIOS: list[Scenario] = _scenarios()
+def _acts(scenario: Scenario) -> dict[str, int]:
+    """The acts of its first command on VMs that say how far it is -> number of the last point of each."""
+    play = replace(scenario, commands=scenario.commands[:1]).play(recording=True)
+    play.command(scenario.commands[0])
+    words = [(point.what.split(), number) for number, point in enumerate(play.points, 1)]
+    return {what[1]: number for what, number in words if what[0] == "write" and what[1] in _TELLING}
+
+
+SCENARIOS: list[Scenario] = list(_scenarios())
 BY_NAME: dict[str, Scenario] = {scenario.name: scenario for scenario in SCENARIOS}
 make: Callable[[str], Scenario] = BY_NAME.__getitem__

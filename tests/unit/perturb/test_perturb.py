@@ -10,7 +10,7 @@ from perturb.points import cases, record
 from perturb.run import KINDS, last_line, play
 from perturb.scenarios import SCENARIOS, make
 
-SHARE = 100
+SHARE = 50
 
 
 @pytest.mark.parametrize("name", [scenario.name for scenario in SCENARIOS])
@@ -21,11 +21,12 @@ def test_nothing_that_happens_at_any_point_is_unexplained(name: str) -> None:
 
 
 def test_each_point_has_its_cases() -> None:
-    run = record(make("drain-live"))
+    run = record(make("round-live"))
     numbers = {case.at for case in cases(run)}
     assert numbers == set(range(run.first, len(run.points) + 1))
 
 
 def test_the_last_line() -> None:
-    line = last_line(1, play("drain-off", only="kill/5"))
-    assert line == "perturb: scenarios=1 points=17 runs=2 " + " ".join(f"{kind}=0" for kind in KINDS)
+    found = play("round-off", only="kill/5/")
+    want = f"perturb: scenarios=1 points={found.points} runs=2 " + " ".join(f"{kind}=0" for kind in KINDS)
+    assert last_line(1, found) == want

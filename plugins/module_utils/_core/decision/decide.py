@@ -324,6 +324,8 @@ def _one_vm(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -
         _one(step, uuid)
     here.start_migrations(step)
     endings = {entry.ending for entry in step.record.vms.values()}
+    if not endings:  # it went before it was seen
+        step.decision.node_findings[step.record.node] = (Finding(Reason.VMVanished),)
     if Ending.NONE.value in endings:
         return NodePhase.MIGRATING
     if endings <= {Ending.MOVED.value, Ending.COLD_MOVED.value} and endings:

@@ -9,8 +9,8 @@ Undoes only what the record says we did.
 
 from __future__ import annotations
 
-from ..model.observation import VM, Phase, State
-from ..model.record import Attempt, Ending, VMRecord
+from ..model.observation import VM, Observation, Phase, State
+from ..model.record import Attempt, Ending, NodeRecord, VMRecord
 from ..reasons.reason import Finding, Reason
 from . import elsewhere, hooks, migrations, stops
 from .actions import Do, NodePhase
@@ -83,8 +83,45 @@ def _pending(step: Step, uuid: str, in_flight: frozenset[Situation]) -> bool:
     elif situation in in_flight:
         _withdraw(step, uuid, situation)
     else:
-        return _one(step, uuid, situation)
+        return _one(step, uuid, situation) or _asks_silent_target(step, uuid)
     return entry.ending == Ending.NONE.value
+
+
+def _asks_silent_target(step: Step, uuid: str) -> bool:
+    """Its way ended on a host that does not answer: what was claimed there and with the hosts that count the slots
+    is not seen, and may stand. True: it is asked once more to give it back. At last it is said."""
+    entry = step.record.vms[uuid]
+    target = _silent_target(step.obs, entry)
+    if not target or entry.ending in _BAD or step.late():
+        return False
+    before = entry.finding
+    if step.attempt(Do.RELEASE, uuid, target, "silent"):
+        entry.ending = Ending.NONE.value
+        return True
+    if before is None or before.reason is Reason.PeerUnreachable:
+        text = f"{target} does not answer: a claim for {entry.name} may be left there. The next run that reads both"
+        entry.note(Finding(Reason.PeerUnreachable, f"{text} hosts takes it away."))
+    return False
+
+
+def _silent_target(obs: Observation, entry: VMRecord) -> str:
+    """The host to which it was sent, or was to go, and which does not answer; empty: there is none."""
+    last = entry.last
+    target = entry.cold_target or (last.target if last is not None and not (last.ok or last.adopted) else "")
+    node = obs.nodes.get(target)
+    return target if node is not None and not node.reachable else ""
+
+
+def leaves_nothing(record: NodeRecord, obs: Observation) -> bool:
+    """Is all of one VM's migration over, so that its record can go: no stop to be undone, no claim, no job, nothing
+    left to be done where it has arrived, and nothing unknown?"""
+    for uuid, entry in record.vms.items():
+        stopped = (entry.stop_way or entry.stop_requests) and entry.ending != Ending.COLD_MOVED.value
+        moved = uuid not in obs.vms or (entry.last is not None and entry.last.ok)
+        unfinished = entry.ending in _BAD and moved
+        if stopped or unfinished or uuid in obs.claims or uuid in obs.held or _silent_target(obs, entry):
+            return False
+    return True
 
 
 def _moved_on(entry: VMRecord) -> bool:

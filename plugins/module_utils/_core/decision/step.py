@@ -123,10 +123,11 @@ class Step:
         target = self.placement.pick(_without(vm, refused), cold) if refused else None
         return target if target is not None else self.placement.pick(vm, cold)
 
-    def attempt(self, what: Do, uuid: str, target: str = "") -> bool:
-        """`do`, with back-off, at most max_attempts times in a row. False: used up."""
+    def attempt(self, what: Do, uuid: str, target: str = "", state: str = "") -> bool:
+        """`do`, with back-off, at most max_attempts times in a row. False: used up. `state`: of what it is done to;
+        in another one it is counted anew."""
         entry = self.record.vms[uuid]
-        key = f"{what.value} {target}".strip()
+        key = f"{what.value} {target} {state}".strip()
         count, when = entry.tries.get(key, [0, 0.0])
         most, least = self.policy.max_attempts, self.policy.backoff
         if what is Do.UNMARK:  # it takes more than one request, and its time

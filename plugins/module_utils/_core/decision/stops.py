@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ..model.observation import VM
-from ..model.record import Ending, VMRecord
+from ..model.record import Ending, Intent, VMRecord
 from ..reasons.reason import LASTING, Finding, Reason
 from .actions import Do
 from .migrations import crash, lacks_autostart
@@ -209,7 +209,9 @@ def handle_off_here(step: Step, uuid: str) -> None:
         if step.policy.move_inactive and entry.persistent:
             _move_inactive(step, vm, entry)
         else:
-            stay_off(step, vm, entry, Ending.OFF)
+            text = f"{entry.name} is off; it is moved so if it is persistent and move_inactive is true."
+            asked = step.record.intent == Intent.MIGRATED.value
+            stay_off(step, vm, entry, Ending.OFF, Finding(Reason.StateNotLiveMigratable, text) if asked else None)
         return
     if not entry.asked_to_stop and vm.crashed:
         text = f"{entry.name} is off: its process on {vm.node} crashed or failed."

@@ -16,9 +16,10 @@ from typing import Any
 from ..._core.claims.admission import are_majority
 from ..._core.decision import hooks
 from ..._core.decision.actions import Do, NodePhase
+from ..._core.decision.restore import leaves_nothing
 from ..._core.model import failed_targets
 from ..._core.model.policy import Policy
-from ..._core.model.record import Ending, Intent, NodeRecord, RecordError
+from ..._core.model.record import Intent, NodeRecord, RecordError
 from ..._core.reasons.reason import Platform
 from ..._core.roll.record import Stage
 from ..._core.run import report
@@ -179,7 +180,8 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     engine = Engine(platform, request.policy, record, read_all=platform.few.read_all)
     outcome = engine.run(platform.now() + request.seconds, live=request.live)
     warnings = [*platform.warnings, *failed_targets.warnings(outcome.record)]  # before they go with the record
-    if request.only and outcome.ended is SliceEnd.FINAL and nothing_to_restore(outcome):
+    over = request.only and outcome.ended is SliceEnd.FINAL
+    if over and leaves_nothing(outcome.record, outcome.observation):
         platform.keep_history(outcome.record)
         platform.forget(outcome.record)
         warnings = [*dict.fromkeys([*warnings, *platform.warnings])]
@@ -194,14 +196,6 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
 
 def _endings(record: NodeRecord | None) -> dict[str, str]:
     return {} if record is None else {uuid: vm.ending for uuid, vm in record.vms.items()}
-
-
-def nothing_to_restore(outcome: Slice) -> bool:
-    """Is all of one VM's migration over: no stop to be undone, no claim, no job?"""
-    obs, entries = outcome.observation, outcome.record.vms.values()
-    stopped = ((e.stop_way or e.stop_requests) and e.ending != Ending.COLD_MOVED.value for e in entries)
-    mine = any(uuid in obs.claims or uuid in obs.held for uuid in outcome.record.vms)
-    return not (mine or any(stopped))
 
 
 def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str, HostNow]) -> None:

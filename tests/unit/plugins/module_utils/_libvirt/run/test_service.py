@@ -125,7 +125,7 @@ def test_the_copy_is_renewed_when_a_vm_has_ended_otherwise(
         return NodeRecord("host-a", "run-1", vms=vms)
 
     acts = [SimpleNamespace(do=do) for do in done]
-    obs = SimpleNamespace(claims={}, held=())
+    obs = SimpleNamespace(claims={}, held=(), nodes={}, vms={})
     outcome = SimpleNamespace(ended=SliceEnd.FINAL, record=record(after), actions_done=acts, observation=obs)
     engine = SimpleNamespace(run=lambda _until, live: outcome)
     monkeypatch.setattr(service, "Engine", lambda *_args, **_more: engine)

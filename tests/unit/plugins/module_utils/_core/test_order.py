@@ -1,0 +1,76 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `make perturb` has found, each as a small story."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.restore import leaves_nothing
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, Slice
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import ended, run, two
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, vm
+from fleetsim.platform import ModelPlatform
+
+
+def one(made, silent_at: str = "") -> Slice:
+    """The migration of one VM. `silent_at`: before this write b goes silent."""
+    platform = ModelPlatform(made, "a")
+
+    def hook(what: str) -> None:
+        made.advance(made.clock + 0.005)
+        if silent_at and what.startswith(silent_at):
+            made.machines["b"].reachable = False
+
+    platform.hook = hook
+    record = begin(platform.load(), "a", "migrated", "one", platform.now(), platform.own.boot_id, only="u1")
+    return Engine(platform, POLICY, record).run(platform.now() + 2000.0)
+
+
+@pytest.mark.parametrize("answers_again", [True, False])
+def test_a_claim_on_a_silent_target_is_given_back_or_told(answers_again: bool) -> None:
+    """The target does not answer when its migration is aborted: what is claimed there is not seen."""
+    made = two(vm(1, "a", memory=4096))
+    platform = ModelPlatform(made, "a")
+    record = begin(None, "a", "drained", "run", platform.now(), platform.own.boot_id)
+    Engine(platform, POLICY, record).step()
+    made.machines["b"].reachable = False
+    if answers_again:
+        made.at(made.clock + 4.0, lambda: setattr(made.machines["b"], "reachable", True))
+    outcome = run(made, intent="active", name="back")
+    assert outcome.phase is NodePhase.ACTIVE
+    assert ended(outcome) == ("restored", "" if answers_again else "PeerUnreachable")
+    assert not made.machines["a"].slots
+    assert bool(made.machines["b"].claims) is not answers_again
+
+
+@pytest.mark.parametrize("silent_at", ["write finish", "write release", ""])
+def test_the_record_of_one_vm_stays_until_it_is_settled_where_it_arrived(silent_at: str) -> None:
+    """Without it the same command would find the VM on its new host, and say that it is migrated."""
+    made = two(vm(1, "a", autostart=True))
+    outcome = one(made, silent_at)
+    assert leaves_nothing(outcome.record, outcome.observation) is (silent_at == "")
+    if silent_at:
+        assert (outcome.phase, ended(outcome)) == (NodePhase.BLOCKED, ("blocked", "PeerUnreachable"))
+        made.machines["b"].reachable = True
+        outcome = one(made)
+    assert leaves_nothing(outcome.record, outcome.observation)
+    assert outcome.phase is NodePhase.MIGRATED
+    assert made.machines["b"].domains["u1"].autostart is True
+    assert not made.machines["b"].claims
+
+
+def test_one_vm_that_went_before_it_was_seen_is_said_to_have_gone() -> None:
+    outcome = one(two(vm(2, "a")))
+    assert outcome.phase is NodePhase.BLOCKED
+    assert [finding.reason.value for finding in outcome.findings] == ["VMVanished"]
+
+
+def test_one_vm_that_is_off_says_why_it_is_not_moved() -> None:
+    outcome = one(two(vm(1, "a", state=State.SHUTOFF)))
+    assert (outcome.phase, ended(outcome)) == (NodePhase.BLOCKED, ("off", "StateNotLiveMigratable"))
+    assert Do.COLD_DEFINE not in {action.do for action in outcome.actions_done}
