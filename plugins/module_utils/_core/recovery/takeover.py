@@ -10,7 +10,7 @@ comes back. The proof is against the first. Against the second something has to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -43,19 +43,29 @@ class Safety:
     `guard`: its libvirt asks the peers before each start (`protect` installed that). `lock`: the lock manager of its
     libvirt, empty for none; `locks`: those of the others. `stays_off`: the user says that it does not come back.
     virtlockd (lockd) locks files, which hosts share; a device it locks on each host by itself, if nobody set a
-    directory for that.
+    directory for that. `images`: of each host, the dead one too, the files on which it has seen the lock of another
+    host's QEMU.
     """
 
     guard: bool = False
     lock: str = ""
     locks: Mapping[str, str] = field(default_factory=dict)
     stays_off: bool = False
+    images: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def allows(self, vm: VM, target: str) -> bool:
         if self.guard or self.stays_off or not vm.autostart:
             return True
-        files = all(one.get("kind") == "file" for one in vm.document.get("volumes") or () if not one.get("read_only"))
-        return bool(self.lock) and self.locks.get(target) == self.lock and (files or self.lock != "lockd")
+        disks = [one for one in vm.document.get("volumes") or () if not one.get("read_only")]
+        files = all(one.get("kind") == "file" for one in disks)
+        if self.lock and self.locks.get(target) == self.lock and (files or self.lock != "lockd"):
+            return True
+        return bool(disks) and files and all(self._locked(vm.node, target, str(one.get("source"))) for one in disks)
+
+    def _locked(self, host: str, target: str, file: str) -> bool:
+        """Locks of each of the two are seen by the other: that of this very file there, and one beside it here."""
+        beside = {one.rpartition("/")[0] for one in self.images.get(host, ())}
+        return file in self.images.get(target, ()) and file.rpartition("/")[0] in beside
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Kept:
     this, which a host with a guard asks. `lock`: its libvirt's lock manager, empty for none. `files`: by UUID the VM's
     files on shared storage, each with its `identity`; `volumes`: its other disks, each with its kind and identity.
     `nvram`: its path and content, of VMs whose host has it alone. `priorities`: by the rules of then. `addresses`: by
-    MAC, as the host knew them."""
+    MAC, as the host knew them. `locked`: files on which it has seen the lock of another host's QEMU."""
 
     host: str
     at: str
@@ -51,6 +51,7 @@ class Kept:
     volumes: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     priorities: dict[str, int] = field(default_factory=dict)
     addresses: dict[str, list[str]] = field(default_factory=dict)
+    locked: list[str] = field(default_factory=list)
 
     def refuse(self, refused: Mapping[str, Mapping[str, tuple[Finding, ...]]]) -> None:
         """By UUID: more hosts that do not take the VM."""

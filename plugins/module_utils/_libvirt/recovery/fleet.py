@@ -14,6 +14,7 @@ from ..._core.model.observation import VM, Observation, Sighting
 from ..._core.model.policy import PolicyError
 from ..._core.reasons.reason import Finding, Reason
 from ..._core.recovery.record import Recovery, Step, Taken, unproven
+from ..._core.recovery.takeover import Safety
 from ..._core.roll.record import Roll
 from ..blockers.same_files import identity, same_file
 from ..blockers.shared_storage import path_on_target
@@ -90,13 +91,14 @@ class Fleet:
             kept.addresses,
         )
 
-    def locks(self, kept: Kept) -> dict[str, str]:
-        """The lock manager of each other host, as it was protected; asked for only where the dead one had one."""
-        found: dict[str, str] = {}
-        for name in self.others if kept.lock else ():
+    def safety(self, kept: Kept, guarded: bool, stays_off: bool) -> Safety:
+        """What others keep of each other host is asked for only where the dead one has locks at all."""
+        locks, images = dict[str, str](), {self.host: kept.locked}
+        for name in self.others if kept.lock or kept.locked else ():
             theirs, _unread = protected.read(name, [host for other, host in self.others.items() if other != name])
-            found[name] = theirs.lock if theirs is not None else ""
-        return found
+            if theirs is not None:
+                locks[name], images[name] = theirs.lock, theirs.locked
+        return Safety(guarded, kept.lock, locks, stays_off, images)
 
     def read(self) -> dict[str, HostNow]:
         """All other hosts, now."""

@@ -26,7 +26,7 @@ from ..observe.observe import Observer
 from ..observe.peers import open_peer
 from ..records import protected
 from ..records.protected import Kept
-from . import arp, guard, nvram, volumes
+from . import arp, guard, image_locks, nvram, volumes
 from .look import now
 
 _LOCK = re.compile(r'^\s*lock_manager\s*=\s*"(\w+)"', re.MULTILINE)
@@ -63,6 +63,7 @@ def protect(
         kept.vms = [_with_nvram(vm, kept) for vm in kept.vms]
         macs = {mac for vm in kept.vms for _link, mac in arp.nics(kept.definitions.get(vm.uuid, ""), {})}
         kept.addresses = {mac: sorted(found) for mac, found in arp.table().items() if mac in macs}
+        kept.locked = image_locks.seen(source, {vm.uuid for vm in kept.vms if vm.active})
         asked = [(name, others[name].config.uri) for name in keepers]
         changed = guard.install(own.name, asked, guarded, acts)
         kept.guard = guard.installed(own.name)

@@ -124,7 +124,7 @@ def _start_all(
         known = fleet.note(lambda old: replace(_proven(old, request, judged, proof), boot_id=kept.boot_id))
     # Keepers that the host does not know it cannot ask.
     guarded = kept.guard and kept.keepers == fleet.keepers
-    safety = Safety(guarded, kept.lock, fleet.locks(kept), request.stays_off)
+    safety = fleet.safety(kept, guarded, request.stays_off)
     begun, passes, ended, missing = 0.0, 0, _ended(known), dict[str, str]()
     while True:
         rows = _placed(request, fleet, kept, known, safety)

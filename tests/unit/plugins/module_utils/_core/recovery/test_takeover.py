@@ -128,6 +128,25 @@ def test_virtlockd_keeps_apart_who_opens_the_same_file_and_no_device(
     assert rows(vm("x", autostart=True, document=document), safety=safety)["x"].verdict is verdict
 
 
+@pytest.mark.parametrize(
+    ("images", "read_only", "targets"),
+    [
+        ({"a": ["/nfs/y"], "b": ["/nfs/x"]}, False, {"b"}),
+        ({"a": ["/nfs/y"], "c": ["/nfs/x"]}, False, {"c"}),
+        ({"a": [], "b": ["/nfs/x"]}, False, set()),  # the dead host saw none of the others
+        ({"a": ["/san/y"], "b": ["/nfs/x"]}, False, set()),  # on another share
+        ({"a": ["/nfs/y"], "b": ["/nfs/y"]}, False, set()),  # of another file
+        ({"a": ["/nfs/y"], "b": ["/nfs/x"]}, True, set()),  # with no disk of its own nothing is locked
+    ],
+)
+def test_qemu_s_own_locks_keep_two_hosts_apart_where_each_has_seen_those_of_the_other(
+    images: dict[str, list[str]], read_only: bool, targets: set[str]
+) -> None:
+    document = {"volumes": [{"kind": "file", "source": "/nfs/x", "read_only": read_only}]}
+    row = rows(vm("x", autostart=True, document=document), safety=Safety(images=images))["x"]
+    assert ({row.target} if row.verdict is Verdict.START else set()) == targets
+
+
 def test_what_its_owner_moves_is_its_owner_s_to_start() -> None:
     owned = EvictionStrategy.EXTERNAL
     row = rows(vm("x", declared_strategy=owned, owner="pacemaker"))["x"]

@@ -25,7 +25,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.record import Recovery, Step, Taken
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Clock, HostEntry, Roll, Stage
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import recovery, roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import HostConfig
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import protected, recovery, roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.protected import Kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import fleet
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery.nvram import NvramInUse
 from ansible_collections.virtops.maintenance.tests.recover import bed, judge
@@ -194,6 +196,21 @@ def test_a_target_that_has_another_device_by_that_name_takes_no_vm(monkeypatch: 
         world.protect(volumes={"db": {"/dev/san/db": ["block", "naa.1"]}})
         world.cut_power()
         assert go(world)["phase"] == "Recovered" and elsewhere(world, "db") == ["d"]
+
+
+@pytest.mark.parametrize(("seen", "target"), [("cd", "c"), ("", "")])
+def test_without_the_guard_a_vm_is_started_where_the_locks_of_its_disk_were_seen(seen: str, target: str) -> None:
+    world = World(guarded=False)
+    world.vm("db")
+    disk = {"document": {"volumes": [{"kind": "file", "source": "/nfs/db", "read_only": False}]}}
+    with bed.below(world):
+        world.protect({"db": disk}, locked=["/nfs/other"])
+        for name in seen:
+            theirs = Kept(name, "t", "boot", [], [], locked=["/nfs/db"])
+            protected.write(theirs, [bed.Host(world, HostConfig(peer, peer)) for peer in "bcd" if peer != name])
+        world.cut_power()
+        assert go(world)["phase"] == ("Recovered" if target else "Blocked")
+        assert elsewhere(world, "db") == [*target]
 
 
 NETWORK = "<source protocol='nbd' name='{0}'><host name='192.0.2.9'/></source>"
