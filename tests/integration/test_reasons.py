@@ -225,7 +225,7 @@ NOT_HERE = frozenset(
     *("MachineTypeMissing", "HugepagesMissing", "NewerToOlder"),  # one machine
     "CompressionNotSupported",  # QEMU is of a release that has it
     "PostCopyNotPermitted",  # QEMU is root here
-    *("RunningTwice", "PostCopyBroken"),  # libvirt forbids the one, one machine has no other
+    *("RunningTwice", "PostCopyBroken", "Irrecoverable"),  # libvirt forbids the one, one machine has no other
     *("MigrationInFlight", "MigratableNotKnown"),  # for a moment
 }
 # test_reasons_devices.py has them, and test_hidden_data.py and test_others_hands.py the last three.

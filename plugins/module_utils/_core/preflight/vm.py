@@ -25,6 +25,7 @@ _NEARER = (
     Reason.NoTargetWithCapacity,
 )
 _LISTED = 5
+_OFF = (State.ABSENT, State.SHUTOFF)
 # (check, message, soft) -> a finding about the VM in hand
 _Report = Callable[..., Found]
 
@@ -43,7 +44,7 @@ def vm_findings(facts: Facts, vm: VM, seen: VMSeen, choice: Choice) -> Iterator[
     if vm.state in ARRIVING:
         yield Found(Reason.InboundMigration, f"node {facts.node}", f"{vm.name} is arriving.")
         return
-    yield from _state(vm, seen, report)
+    yield from _state(facts, vm, seen, report)
     yield from _way(facts, vm, choice, report)
     if vm.next_start and not any(f.reason is Reason.PendingChanges for f in vm.findings):
         yield report(Reason.PendingChanges, vm.next_start, soft=True)
@@ -83,11 +84,13 @@ def inactive_findings(vm: VM, moves: bool) -> Iterator[Found]:
         yield Found(Reason.ManagedSavePresent, f"VM {vm.name}")
 
 
-def _state(vm: VM, seen: VMSeen, report: _Report) -> Iterator[Found]:
+def _state(facts: Facts, vm: VM, seen: VMSeen, report: _Report) -> Iterator[Found]:
     if vm.state is State.CRASHED:
         yield report(Reason.VMCrashed)
     elif vm.state is State.POSTCOPY_FAILED:
-        yield report(Reason.PostCopyBroken)
+        obs = facts.observation
+        elsewhere = not obs.full or any(s.state not in _OFF for s in obs.sightings.get(vm.uuid, ()))
+        yield report(Reason.PostCopyBroken if elsewhere else Reason.Irrecoverable)
     elif seen.paused:
         yield report(Reason.StateNotLiveMigratable, seen.paused, seen.paused_soft)
     elif vm.state is State.PAUSED:

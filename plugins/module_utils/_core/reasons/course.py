@@ -89,6 +89,7 @@ ROWS: dict[Reason, Row] = {
             "power failure. It is started anew where its runStrategy says so; else start it (virtctl start).",
         ),
         plane=Plane.DATA,
+        preflight=Preflight(LIBVIRT, "the domain's state on either side"),
     ),
     Reason.PeerUnreachable: Row(
         "A host does not answer. No VM moves to it, and VMs that may run on it wait.",

@@ -113,6 +113,12 @@ def vm(platform: Platform, policy: Policy = POLICY, **changes: Any) -> Plant:
     return plant
 
 
+def broken() -> tuple[Facts, Policy]:
+    facts, policy = vm(L, state=State.POSTCOPY_FAILED)()
+    facts.observation.sightings["u0"] = [Sighting("n1", State.POSTCOPY)]
+    return facts, policy
+
+
 def seen(platform: Platform, policy: Policy = POLICY, **changes: Any) -> Plant:
     def plant() -> tuple[Facts, Policy]:
         facts = clean(platform)
@@ -280,7 +286,8 @@ PLANTS: dict[Reason, Plant] = {
     Reason.VMStarting: seen(K, starting="Scheduling"),
     Reason.VMCrashed: vm(L, state=State.CRASHED),
     Reason.RunningTwice: twice,
-    Reason.PostCopyBroken: vm(L, state=State.POSTCOPY_FAILED),
+    Reason.PostCopyBroken: broken,
+    Reason.Irrecoverable: vm(L, state=State.POSTCOPY_FAILED),
     Reason.BackupInProgress: seen(K, backup="Backup b runs."),
     Reason.SnapshotInProgress: seen(K, snapshot="Snapshot s."),
     Reason.UtilityVolumesPresent: seen(K, utility_volumes="v"),

@@ -71,6 +71,11 @@ def inbound(fleet: Fleet) -> None:
     fleet.obs.inbound.append(Reservation(UUID(9), "a", "c", 512))
 
 
+def broken(fleet: Fleet) -> None:
+    fleet.vm(state=State.POSTCOPY_FAILED)
+    fleet.obs.sightings[UUID(0)] = [Sighting("b", State.POSTCOPY)]
+
+
 def twice(fleet: Fleet) -> None:
     fleet.obs.sightings[UUID(0)] = [Sighting("c", State.RUNNING)]
 
@@ -180,7 +185,8 @@ PLANTS: dict[Reason, Callable[[Fleet], Any]] = {
     Reason.StopNotAllowed: lambda fleet: fleet.vm(declared_strategy="None"),
     Reason.VMCrashed: lambda fleet: fleet.vm(state=State.CRASHED),
     Reason.RunningTwice: twice,
-    Reason.PostCopyBroken: lambda fleet: fleet.vm(state=State.POSTCOPY_FAILED),
+    Reason.PostCopyBroken: broken,
+    Reason.Irrecoverable: lambda fleet: fleet.vm(state=State.POSTCOPY_FAILED),
     Reason.StartsWithHost: lambda fleet: fleet.vm(state=State.SHUTOFF, autostart=True),
     Reason.ManagedSavePresent: lambda fleet: fleet.vm(state=State.SHUTOFF, managed_save=True),
     Reason.MigrationInFlight: lambda fleet: fleet.vm(job=Job(elapsed=12.0)),
