@@ -287,6 +287,9 @@ test-cancel: deps ## cancel 80 rolls in every way; the same command again carrie
 perturb: venv ## a fleet in memory: each scenario once for each point of it and each fault of order (10 minutes)
 	$(RUN) tests/perturb/run.py $(PERTURB_ARGS)
 
+small-world: venv ## two hosts, two VMs, each interleaving: every command comes to an end (hours; SMALL_WORLD_ARGS="--states N")
+	$(RUN) tests/perturb/small_world.py $(SMALL_WORLD_ARGS)
+
 test-two-rolls: deps ## begin two rolls at the same moment, 110 times: one wins
 	$(RUN) tests/cancel/two_rolls.py $(TWO_ROLLS_ARGS)
 
@@ -350,4 +353,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo recover-demo recover-demo-kubevirt postcopy-demo converge-demo test-fencing demo-kubevirt \
-	lab-up lab-down test-kill test-cancel perturb test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-converge bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help
+	lab-up lab-down test-kill test-cancel perturb small-world test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-converge bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help

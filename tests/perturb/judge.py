@@ -49,12 +49,13 @@ def facts(fleet: Fleet) -> Facts:
     return found
 
 
-def digest(fleet: Fleet) -> str:
+def digest(fleet: Fleet, times: bool = True) -> str:
     """Two moments with the same digest are the same to who looks: with stages of jobs, without their bytes."""
     more = {u: (m.stage.value, m.held, m.ours, m.attempt, m.run_id) for u, m in fleet.moves.items()}
     outcomes = {n: sorted(map(str, m.outcomes)) for n, m in fleet.machines.items()}
     flags = {n: (m.up, m.reachable, m.boot) for n, m in fleet.machines.items()}
-    saves = [(u, d.save_begins, d.save_ends, d.off_at) for m in fleet.machines.values() for u, d in m.domains.items()]
+    due = [(u, d.save_begins, d.save_ends, d.off_at) for m in fleet.machines.values() for u, d in m.domains.items()]
+    saves = due if times else [(u, *(t is not None for t in more)) for u, *more in due]
     return repr((facts(fleet), more, outcomes, flags, saves))
 
 
@@ -180,6 +181,8 @@ def _false_certificates(fleet: Fleet, results: list[dict[str, Any]]) -> list[Wro
     node = last["node"]
     if not last["certificate"]:
         found.append(Wrong("false_certificates", "Drained without a certificate"))
+    if last["reads_since_act"] < 2:
+        found.append(Wrong("false_certificates", "Drained without two reads after the last act"))
     there = fleet.machines[node].domains
     for uuid, domain in there.items():
         if domain.state.value in ACTIVE and uuid not in last.get("came_later", ()):

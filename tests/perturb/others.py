@@ -14,11 +14,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Domain, Fate, Move
-from perturb.play import Perturbed, Play, fault
+from perturb.play import Command, Perturbed, Play, fault
+
+RELEASE = Do.RELEASE
 
 
 class Nothing(Exception):
@@ -59,9 +62,29 @@ def last_word(play: Play) -> str:
     return f"{uuid} has autostart={not play.wish}, its owner set {play.wish}"
 
 
+ACTS: dict[str, Callable[[Fleet, str], Any]] = {}
+
+
+def act(fleet: Fleet, kind: str, subject: str) -> None:
+    """In the small world, where no time passes with it."""
+    machine = fleet.machines.get(subject)
+    if kind == "cordons" and machine is not None:
+        machine.cordons.add("a person")
+    elif kind == "uncordons" and machine is not None:
+        if not machine.cordons:
+            raise Nothing
+        machine.cordons.clear()
+    elif kind == "reboots" and machine is not None:
+        fleet.crash(subject, 0.0)
+        fleet.advance(fleet.clock + 0.001)
+    else:
+        ACTS["controller_evicts" if kind == "evicts" else kind](fleet, subject)
+
+
 def on_vm(kind: str, *changes: str) -> Callable[[Any], Any]:
     def known(act: Callable[[Fleet, str], None]) -> Any:
         ON_VMS[kind] = set(changes)
+        ACTS[kind] = act
 
         def perturb(play: Play, _platform: Perturbed, _what: str) -> None:
             play.wish = act(play.fleet, play.case.arg)
@@ -207,3 +230,18 @@ def _reboots(play: Play, name: str) -> None:
     if name == "a":
         play.fleet.advance(play.fleet.clock + 21.0)
         play.die()
+
+
+@fault("taken_over")
+def _taken_over(play: Play, platform: Perturbed, _what: str) -> None:
+    """Between two slices another run of the same host begins, with the same wish or the other one, and ends. This run
+    has to stop then."""
+    intent = play.case.arg
+    play.aside(platform.command, intent)
+
+
+@fault("other_drain")
+def _other_drain(play: Play, platform: Perturbed, _what: str) -> None:
+    """Another host is drained, and given back, while this run stands still between two calls."""
+    for intent in ("drained", "active"):
+        play.aside(Command(intent, play.case.arg), intent)

@@ -11,6 +11,7 @@ there: `Case`. What a process does is lost with it; only the fleet stays.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -103,6 +104,7 @@ class Play:
     failing: float | None = None  # until when calls fail, by the clock
     failing_what: str = ""
     read_at: dict[str, int] = field(default_factory=dict)
+    reads_since_act: Counter[str] = field(default_factory=Counter)  # of each host, since the last act of its run
     seen: dict[str, list[str]] = field(default_factory=dict)  # what moved when a host was read
     refuses: Callable[[Action], Finding | None] = lambda _action: None
     last: dict[str, Any] = field(default_factory=dict)
@@ -130,6 +132,10 @@ class Play:
             self.points.append(Point(what, self.fleet.clock, digest(self.fleet), self.slices))
         if self.count in self.keep:
             self.copies[self.count] = copy.deepcopy(self.fleet)
+        words = what.split()
+        if words[0] == "write" and words[1] not in ("record", "claim", "slot"):
+            self.reads_since_act[platform.node] = 0
+        self.reads_since_act[platform.node] += what == f"read {platform.node}"
         if what.startswith("read "):
             self.read_at[what] = self.count
             self.seen[what] = [m.vm for m in self.fleet.moves.values() if m.stage.value != "starting"]
@@ -148,6 +154,10 @@ class Play:
             self.failing = None
         elif what in ("read record", "write record") and self.failing_what in ("all", what):
             raise CallFailed(f"{what}: connection refused")
+
+    def aside(self, command: Command, intent: str) -> None:
+        """Another command, to its end, before this one goes on."""
+        self.command(replace(command, intent=intent), f"aside {intent}")
 
     def die(self) -> None:
         """The run ends with its host."""
@@ -225,6 +235,7 @@ def plain(outcome: Slice, play: Play) -> dict[str, Any]:
         "vms": vms,
         "findings": [finding.to_dict(Platform.LIBVIRT) for finding in outcome.findings],
         "read_at": play.read_at.get(f"read {outcome.record.node}", 0),
+        "reads_since_act": play.reads_since_act[outcome.record.node],
         "seen": play.seen.get(f"read {outcome.record.node}", []),
     }
 
@@ -236,7 +247,7 @@ class Perturbed(ModelPlatform):
         super().__init__(play.fleet, command.node)
         self._play = play
         self._stale: Fleet | None = None
-        self.checking = command.check
+        self.command, self.checking = command, command.check
         self.hook = lambda what: play.hook(self, what)
         self.boot_id = self.own.boot_id
         self.fails = lambda action: play.refuses(action)  # noqa: PLW0108  (of the time when it is asked)

@@ -73,6 +73,9 @@ def cases(run: Recorded) -> Iterator[Case]:
             if point.what.startswith(_ACTS) or point.what == "wait":
                 yield Case("kill_holder", at, None, then)
         yield from _errors(point, at)
+        if point.what == "wait for the next slice":
+            yield from (Case("taken_over", at, intent) for intent in ("drained", "active"))
+        yield Case("other_drain", at, "b")
         for kind in others.ON_VMS:
             for uuid in run.uuids:
                 yield Case(kind, at, uuid)
@@ -145,6 +148,9 @@ def _end(run: Recorded, number: int, back: bool, play: Play) -> list[Wrong]:
     """What is wrong after this command. It is carried on if it was killed or has failed; at last everything works
     again, and it has to come to the end of the undisturbed run. `back`: a restore follows instead of the same."""
     command = run.scenario.commands[number]
+    if play.results[-1]["phase"] == "Superseded" and play.case.kind == "taken_over":
+        play.results.pop()  # what the other one says holds
+        back = play.case.arg == "active" and command.intent != "active"
     want = run.backs[number] if back else run.wants[number]
     if back:
         command = Command("active", command.node, command.only)

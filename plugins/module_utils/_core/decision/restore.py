@@ -52,7 +52,8 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
     if ours is None:
         ours = record.cordoned_by_us and node.cordoned
     if ours and not record.only:
-        if not step.waits_for_node():
+        # Also when its time is over it is asked for once: then there is a reason to tell.
+        if not step.waits_for_node() and record.finding is not None:
             return NodePhase.BLOCKED
         step.do(Do.UNCORDON)
         return NodePhase.RESTORING

@@ -74,3 +74,16 @@ def test_one_vm_that_is_off_says_why_it_is_not_moved() -> None:
     outcome = one(two(vm(1, "a", state=State.SHUTOFF)))
     assert (outcome.phase, ended(outcome)) == (NodePhase.BLOCKED, ("off", "StateNotLiveMigratable"))
     assert Do.COLD_DEFINE not in {action.do for action in outcome.actions_done}
+
+
+def test_a_restore_that_stood_still_for_too_long_takes_its_cordon_away() -> None:
+    """Blocked without having asked, it had no reason to tell."""
+    made = two(vm(1, "a"))
+    assert run(made).phase is NodePhase.DRAINED
+    platform = ModelPlatform(made, "a")
+    boot_id = platform.own.boot_id
+    record = begin(platform.load(), "a", "active", "back", platform.now(), boot_id)
+    made.advance(made.clock + POLICY.drain_timeout + 20.0)
+    outcome = Engine(platform, POLICY, record).run(platform.now() + 10.0)
+    assert outcome.phase is NodePhase.ACTIVE
+    assert not made.machines["a"].cordons
