@@ -53,7 +53,7 @@ def test_attempts_are_bounded_and_the_last_reason_is_kept(sim, one) -> None:
     found = one.migrate(max_attempts=2)
     row = vm(found)
     assert (found["phase"], row["reason"], row["attempts"]) == ("Blocked", "AttemptsUsedUp", 2)
-    assert "MigrationFailed: link is down" in row["message"] and row["plane"] == "data"
+    assert "MigrationFailed. link is down" in row["message"] and row["plane"] == "data"
     assert len(sim.requests("POST", "virtualmachineinstancemigrations")) == 2
     assert sim.leftovers() == [] and sim.node_of("vm") == "n1"
 
