@@ -33,6 +33,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered im
 _LIBVIRT = ("node", "uri", "peers", "slots_on")
 _ROLL = (
     *("state", "hosts", "roll_host", "stage", "why", "targets", "tally", "moved", "recovery", "vm", "is_back"),
+    "let_finish",
     *("roll_id", "requester", "reason"),
     *("settings", "max_unavailable", "max_unavailable_per", "groups", "max_failures", "count_others", "take_over"),
     *("patience", "slice", "rank", "soak", "pause_after", "until", "seconds", "objections"),

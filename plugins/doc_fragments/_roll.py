@@ -105,6 +105,10 @@ options:
     description: With O(state=came_back) the VM, named as in O(moved).
     type: str
     default: ''
+  let_finish:
+    description: With O(state=aborting), slices that are under way let migrations end that run.
+    type: bool
+    default: false
   is_back:
     description: With O(state=came_back), whether O(vm) is on O(roll_host).
     type: bool

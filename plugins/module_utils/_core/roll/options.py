@@ -38,6 +38,7 @@ ROLL_SPEC: dict[str, Any] = {
     "recovery": {"type": "dict", "default": {}},
     "vm": {"type": "str", "default": ""},
     "is_back": {"type": "bool", "default": False},
+    "let_finish": {"type": "bool", "default": False},
     "roll_id": {"type": "str", "default": ""},
     "roll_run": {"type": "str", "default": ""},
     "requester": {"type": "str", "default": ""},
@@ -81,7 +82,9 @@ def answer_of(
         "homeward": lambda: run.homeward(store, runner, params["hosts"]),
         "ended": lambda: run.end(store, runner, here),
         "renewed": lambda: run.renew(store, runner, here, until, params["rank"]),
-        "aborting": lambda: run.abort(store, runner, params["requester"], here, check, params.get("playbook", "")),
+        "aborting": lambda: run.abort(
+            store, runner, params["requester"], here, check, params.get("playbook", ""), params["let_finish"]
+        ),
         "aborted": lambda: run.aborted(store, runner, here),
     }
     if state in of_the_roll:

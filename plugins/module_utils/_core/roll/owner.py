@@ -14,7 +14,8 @@ stops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from . import words
@@ -27,7 +28,10 @@ _PAUSE = 1.0  # seconds between two looks at the record
 
 
 class RollTakenOver(Exception):
-    """Another playbook carries this roll on, or it was aborted: this one does nothing more."""
+    """Another playbook carries this roll on, or it was aborted: this one does nothing more. `let_finish`: may its
+    migrations end that run? None: it was not aborted."""
+
+    let_finish: bool | None = None
 
 
 class PlaybookEnded(RollTakenOver):
@@ -74,8 +78,27 @@ def check_run(roll: Roll | None, run: str, *also: State) -> Roll:
     if roll is None:
         raise RollTakenOver(words.is_missing())
     if roll.run != run or roll.state not in (State.RUNNING, *also):
-        raise RollTakenOver(words.is_taken_over(roll, run))
+        error = RollTakenOver(words.is_taken_over(roll, run))
+        if roll.state is State.ABORTING:
+            error.let_finish = roll.let_finish
+        raise error
     return roll
+
+
+@contextmanager
+def calling_off(call_off: Callable[[bool], None]) -> Iterator[None]:
+    """Around a slice of a roll. Where it finds that the roll was aborted, `call_off` ends what is under way, at once: who
+    aborts it comes to that only after a start of Python for each host. `call_off` takes RollTakenOver.let_finish.
+
+    What fails in `call_off` is left to the restore that the abort makes, which does the same and says so.
+    """
+    try:
+        yield
+    except RollTakenOver as exc:
+        if exc.let_finish is not None:
+            with suppress(Exception):
+                call_off(exc.let_finish)
+        raise
 
 
 def kept_elsewhere(roll: Roll | None, fleet: Fleet) -> str:

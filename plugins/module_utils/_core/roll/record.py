@@ -109,7 +109,7 @@ class Roll:
     `soak`: seconds after a host is done before the next begins. `pause_after`: the host after which no further
     one does. `until`: UTC, by when hosts must be done. `seconds`: what each takes, by the plan. `paused`: why no
     further one begins though none failed. `playbook`: the process of `run`, as _playbook/lives has it; '': not known.
-    `idle`: seconds for which no command worked on it.
+    `idle`: seconds for which no command worked on it. `let_finish`: its abort lets migrations end that run.
     """
 
     id: str
@@ -135,6 +135,7 @@ class Roll:
     paused: str = ""
     playbook: str = ""
     idle: int = 0
+    let_finish: bool = False
 
     @property
     def moves_back(self) -> bool:

@@ -190,12 +190,12 @@ def _with_groups(roll: Roll, fleet: Fleet) -> Roll:
     return roll
 
 
-def abort(roll: Roll, run: str, requester: str, now: str, playbook: str = "") -> Roll:
+def abort(roll: Roll, run: str, requester: str, now: str, playbook: str = "", let_finish: bool = False) -> Roll:
     """Nothing of the roll goes on, and `run` gives back what is out. Its own playbook learns it
     with its next step."""
     new = copy.deepcopy(roll)
     new.run, new.run_before, new.playbook = run, roll.run, playbook
-    new.state, new.written = State.ABORTING, now
+    new.state, new.written, new.let_finish = State.ABORTING, now, let_finish
     new.requester = requester or roll.requester
     return new
 

@@ -197,7 +197,13 @@ def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
 
 
 def abort(
-    store: RollStore, run: str, requester: str, clock: Clock, check: bool = False, playbook: str = ""
+    store: RollStore,
+    run: str,
+    requester: str,
+    clock: Clock,
+    check: bool = False,
+    playbook: str = "",
+    let_finish: bool = False,
 ) -> dict[str, Any]:
     """Stop the roll, whoever has it. `order`: the hosts that are to be given back. `check`: nothing is written. Raises
     RollRefused for a roll that is kept elsewhere."""
@@ -210,7 +216,7 @@ def abort(
             return _answer(Verdict(Answer.DONE, None, words.no_roll(roll)), roll, order=[])
         if roll.run == run and roll.state is State.ABORTING:
             return _answer(Verdict(Answer.GO), roll, order=roll.out)
-        new = rules.abort(roll, run, requester, clock.wall(), playbook)
+        new = rules.abort(roll, run, requester, clock.wall(), playbook, let_finish)
         if check or write(store, new, seen, clock):
             said = words.aborts(roll, check)
             return _answer(Verdict(Answer.GO, None if check else new, said), roll if check else new, order=new.out)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from ..decision.reconcile import Situation
 from ..decision.which_hosts import was_enough
 from ..model.observation import Observation
 from ..model.policy import Limits, Policy
-from ..model.record import Attempt, Ending, NodeRecord, VMRecord
+from ..model.record import Attempt, Ending, Intent, NodeRecord, VMRecord
 from ..reasons.reason import IN_A_QUEUE, Finding, Reason
 
 _READS_IN_A_ROW = 4
@@ -54,7 +54,8 @@ class Platform(Protocol):
         """Carry out the actions. UUID -> what went wrong."""
 
     def wait(self, seconds: float, gather: float = 0.0) -> None:
-        """Return when something changed, `gather` seconds later, or after that time."""
+        """Return when something changed, `gather` seconds later, or after that time. Raises what a write would raise
+        for a run that is no longer wanted."""
 
     def is_wanted(self) -> bool:
         """Does another run wait for this node? Then the slice ends early, and lets it in."""
@@ -172,6 +173,22 @@ class Engine:
                 if self._all_in_flight(outcome):
                     longest, gather = _PAUSE_IN_FLIGHT * longest_wait, _GATHER
                 self._platform.wait(max(0.0, min(longest, left)), gather)
+
+    def call_off(self, let_finish: bool) -> None:
+        """End the migrations under way, as the restore that comes would do first, and do nothing else. `let_finish`:
+        but not those that run."""
+        node, restored = self._record.node, self._record.copy()
+        restored.intent = Intent.ACTIVE.value
+        policy = replace(self._policy, let_finish=let_finish)
+        decision = decide(self._platform.observe(restored), {node: restored}, policy)
+        ends = [action for action in decision.actions if action.do is Do.ABORT]
+        for action in ends:
+            mine, asked = self._record.vms[action.vm].last, decision.records[node].vms[action.vm].last
+            if mine is not None and asked is not None:
+                mine.abort_requested, mine.abort_status = asked.abort_requested, asked.abort_status
+        if ends:
+            self._save()
+            self._platform.apply(ends, self._record)
 
     def _is_overdue(self, obs: Observation) -> bool:
         """Is all time over that anything of this node may still take, with what its migrations have beyond it?

@@ -42,9 +42,9 @@ class Watches:
         for cache in (self.nodes, self.pods, self.vmis, *self._migrations):
             cache.stop()
 
-    def wait(self, seconds: float) -> None:
-        """Until something changed, or for that time."""
-        self._changed.wait(seconds)
+    def wait(self, seconds: float) -> bool:
+        """Until something changed, or for that time. Did something change?"""
+        return self._changed.wait(seconds)
 
     def wake(self) -> None:
         """Something changed that is watched elsewhere."""

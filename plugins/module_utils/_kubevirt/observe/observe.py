@@ -82,9 +82,9 @@ class Observer:
     def close(self) -> None:
         self.watches.close()
 
-    def wait(self, seconds: float) -> None:
-        """Until something changed, or for that time."""
-        self.watches.wait(seconds)
+    def wait(self, seconds: float) -> bool:
+        """Until something changed, or for that time. Did something change?"""
+        return self.watches.wait(seconds)
 
     def own(self) -> Obj | None:
         """The Node; None when there is none."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Any
@@ -37,6 +38,8 @@ from .progress import migration_progress
 
 # Seconds; the evacuation controller needs some milliseconds when it is awake.
 _GAP = 2.0
+# Whether it is still wanted, while nothing is written: a roll may be aborted, a playbook killed.
+_ASK_EVERY = 1.0
 # Seconds for which the Node is taken as a slice before has read it.
 _NODE = 10.0
 # How old KubeVirt's limits may be when more is asked for on their strength: somebody may have lowered them.
@@ -118,7 +121,10 @@ class KubeVirtPlatform:
         if gaps and now - self._nudged > _GAP:
             self._nudged = now
             self._nudge(gaps)
-        self.observer.wait(seconds)
+        until = now + seconds
+        while not self.observer.wait(max(0.0, min(_ASK_EVERY, until - now))) and (now := time.monotonic()) < until:
+            with suppress(KubeError):  # the next read tells it
+                self.client.before_write()
 
     def _nudge(self, uuids: Sequence[str]) -> None:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ..._core.decision.actions import NodePhase
@@ -17,7 +18,7 @@ from ..._core.model.observation import Observation
 from ..._core.model.policy import Policy
 from ..._core.model.record import Intent, NodeRecord
 from ..._core.reasons.reason import Platform
-from ..._core.roll.owner import RollTakenOver, check_host, check_write
+from ..._core.roll.owner import RollTakenOver, calling_off, check_host, check_write
 from ..._core.roll.record import RollStore, Stage
 from ..._core.roll.stages import note_seen
 from ..._core.run import report
@@ -270,7 +271,8 @@ def _work(
     while True:
         # The first read of two may lie before what only concerned other pods; the second may not.
         engine = Engine(platform, request.policy, record, SAVE_EVERY, seen, saved, carried)
-        outcome = engine.run(until, until_empty=drain and seen is None, live=request.live)
+        with calling_off(partial(_call_off, platform, engine, request)):
+            outcome = engine.run(until, until_empty=drain and seen is None, live=request.live)
         changed, saved = changed or report.changes(outcome.actions_done), engine.saved
         if not drain or outcome.phase not in (NodePhase.EMPTY, NodePhase.DRAINED):
             return outcome, PodsResult(), changed, saved
@@ -286,6 +288,18 @@ def _work(
         if platform.now() >= until and (other_pods.acted or seen is not None):
             return outcome, replace(other_pods, phase=NodePhase.DRAINING), changed, saved
         record, seen = outcome.record, outcome.observation
+
+
+def _call_off(platform: KubeVirtPlatform, engine: Engine, request: Request, let_finish: bool) -> None:
+    """The abort wants it, and no longer the roll."""
+
+    def before_write() -> None:
+        if platform.lock is not None:
+            platform.lock.keep()
+        lives.check(request.playbook)
+
+    platform.client.before_write = before_write
+    engine.call_off(let_finish)
 
 
 def _begin(platform: KubeVirtPlatform, request: Request, old: NodeRecord | None) -> NodeRecord:

@@ -46,6 +46,7 @@ _LEAVES = ENDS | {Do.MIGRATE, Do.COLD_DEFINE}
 # Beside the lock of the slices: peers that did not answer in the last one.
 SILENT = "/run/virtops/silent-peers.json"
 _CHECK_EVERY = 0.5  # seconds between two looks at who waits for that lock
+_ASK_EVERY = 1.0  # whether it is still wanted, while nothing is written
 
 
 class LibvirtPlatform:
@@ -103,6 +104,7 @@ class LibvirtPlatform:
             self.observer.copied,
         )
         self._holder: HolderClient | None = None
+        self._asked = time.monotonic()
         self._outcomes: dict[tuple[str, int], Outcome] = {}
 
     def ask_before_writes(self, ask: Callable[[], None]) -> None:
@@ -135,6 +137,7 @@ class LibvirtPlatform:
         time."""
         until = time.monotonic() + seconds
         while not is_wanted():
+            self._ask_in_a_wait()
             left = min(_CHECK_EVERY, max(0.0, until - time.monotonic()))
             if self._holder is None:
                 time.sleep(left)
@@ -142,6 +145,15 @@ class LibvirtPlatform:
                 return
             if left < _CHECK_EVERY:
                 return
+
+    def _ask_in_a_wait(self) -> None:
+        """A roll is aborted while its migrations run, and a playbook is killed. A record that cannot be read is told
+        by the next write."""
+        now = time.monotonic()
+        if now - self._asked >= _ASK_EVERY:
+            with suppress(RecordError):
+                self.before_write()
+            self._asked = time.monotonic()
 
     def is_wanted(self) -> bool:
         return is_wanted()

@@ -21,6 +21,7 @@ from ..._core.model import failed_targets
 from ..._core.model.policy import Policy
 from ..._core.model.record import Intent, NodeRecord, RecordError
 from ..._core.reasons.reason import Platform
+from ..._core.roll.owner import calling_off
 from ..._core.roll.record import Stage
 from ..._core.run import report
 from ..._core.run.engine import Engine, Slice, SliceEnd
@@ -178,7 +179,8 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     drains = request.intent is Intent.DRAINED and not request.only
     platform.few.begin(record, request.policy, platform.now(), drains and request.begun)
     engine = Engine(platform, request.policy, record, read_all=platform.few.read_all)
-    outcome = engine.run(platform.now() + request.seconds, live=request.live)
+    with calling_off(partial(_call_off, platform, engine, request)):
+        outcome = engine.run(platform.now() + request.seconds, live=request.live)
     warnings = [*platform.warnings, *failed_targets.warnings(outcome.record)]  # before they go with the record
     over = request.only and outcome.ended is SliceEnd.FINAL
     if over and leaves_nothing(outcome.record, outcome.observation):
@@ -192,6 +194,12 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     if drains and outcome.ended is not SliceEnd.FINAL:
         platform.few.end(outcome.observation, outcome.record)
     return _reported(outcome, request).to_dict(**before, **({"warnings": warnings} if warnings else {}))
+
+
+def _call_off(platform: LibvirtPlatform, engine: Engine, request: Request, let_finish: bool) -> None:
+    """The abort wants it, and no longer the roll."""
+    platform.ask_before_writes(partial(lives.check, request.playbook))
+    engine.call_off(let_finish)
 
 
 def _endings(record: NodeRecord | None) -> dict[str, str]:
