@@ -11,24 +11,28 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import run
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded, RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.names import ROLL
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import pack
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease, system_clock
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
+from kubesim.cluster import NODES, VMIMS
 from kubesim.kinds import BY_PLURAL
 
 LEASES = BY_PLURAL["leases"]
+
 
 # Of what a drain writes: the Lease of the node, its cordon and record, a VM's note, an Event, the eviction.
 WRITES = 6
@@ -110,6 +114,33 @@ def test_nothing_is_written_for_a_roll_that_was_closed(sim, operator, monkeypatc
     with pytest.raises(RollTakenOver):
         service.run_slice(request_of(operator, roll_run="us"))
     assert {one.rpartition("-")[2] for one in later} == {"n1"} and len(later) == 1, later
+    assert lease_of_n1(sim) == ""
+
+
+@pytest.mark.parametrize("let_finish", [False, True])
+def test_a_slice_ends_its_migrations_when_its_roll_is_aborted(sim, operator, let_finish) -> None:
+    """While nothing is written, long before its time is up; and nothing else: the abort gives the node back. Those
+    that run may be let finish."""
+    sim.add_vm("vm", "n1", migrate_seconds="600")
+    begun_roll(sim, operator)
+
+    def phases() -> list[str]:
+        return [one.get("status", {}).get("phase", "") for one in sim.all(VMIMS)]
+
+    with ThreadPoolExecutor(1) as pool:
+        slices = pool.submit(service.run_slice, request_of(operator, roll_run="us", seconds=100.0))
+        sim.until(lambda: phases() == ["Running"])
+        store = RollLease(Client(operator.auth), "default")
+        assert run.abort(store, "abort", "", system_clock(), let_finish=let_finish)["answer"] == "go"
+        with pytest.raises(RollTakenOver):
+            slices.result(60)
+    marked = any(text.startswith("mark on") for text in sim.leftovers())
+    assert marked is let_finish
+    if let_finish:
+        assert phases() == ["Running"]
+    else:
+        sim.until(lambda: "Running" not in phases())
+    assert sim.find(NODES, "n1", "")["spec"]["unschedulable"] and sim.node_of("vm") == "n1"
     assert lease_of_n1(sim) == ""
 
 

@@ -20,7 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     Superseded,
     VMRecord,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded, RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import PeerUnreachable
@@ -30,6 +30,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
     HostNow,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import service
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import LibvirtPlatform
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request, _slice
 
 
@@ -225,3 +226,15 @@ def test_every_write_to_every_host_asks_whether_the_playbook_lives(monkeypatch: 
                 writes.before_write()
     finally:
         made.close()
+
+
+def test_while_it_waits_a_slice_asks_whether_it_is_still_wanted() -> None:
+    """For nothing is written while migrations run, and a roll is aborted in just that time."""
+    made = LibvirtPlatform(HostConfig("a", "test:///default"), [])
+
+    def closed() -> None:
+        raise RollTakenOver("aborted")
+
+    made.ask_before_writes(closed)
+    with pytest.raises(RollTakenOver):
+        made.wait(30.0)
