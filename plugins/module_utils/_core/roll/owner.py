@@ -14,9 +14,8 @@ stops.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from . import words
 from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State
@@ -25,6 +24,9 @@ from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State
 # alive. The price: the same command given again after a kill waits for a minute.
 LEASE = 60.0
 _PAUSE = 1.0  # seconds between two looks at the record
+
+
+T = TypeVar("T")
 
 
 class RollTakenOver(Exception):
@@ -85,19 +87,20 @@ def check_run(roll: Roll | None, run: str, *also: State) -> Roll:
     return roll
 
 
-@contextmanager
-def calling_off(call_off: Callable[[bool], None]) -> Iterator[None]:
-    """Around a slice of a roll. Where it finds that the roll was aborted, `call_off` ends what is under way, at once: who
-    aborts it comes to that only after a start of Python for each host. `call_off` takes RollTakenOver.let_finish.
+def calling_off(work: Callable[[], T], call_off: Callable[[bool], None]) -> T:
+    """A slice of a roll. Where `work` finds that the roll was aborted, `call_off` ends what is under way, at once: who
+    aborts it comes to that only after a start of Python for each host. It takes RollTakenOver.let_finish.
 
     What fails in `call_off` is left to the restore that the abort makes, which does the same and says so.
     """
     try:
-        yield
+        return work()
     except RollTakenOver as exc:
         if exc.let_finish is not None:
-            with suppress(Exception):
+            try:
                 call_off(exc.let_finish)
+            except Exception as error:
+                raise exc from error
         raise
 
 

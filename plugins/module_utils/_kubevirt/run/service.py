@@ -271,8 +271,10 @@ def _work(
     while True:
         # The first read of two may lie before what only concerned other pods; the second may not.
         engine = Engine(platform, request.policy, record, SAVE_EVERY, seen, saved, carried)
-        with calling_off(partial(_call_off, platform, engine, request)):
-            outcome = engine.run(until, until_empty=drain and seen is None, live=request.live)
+        outcome = calling_off(
+            partial(engine.run, until, until_empty=drain and seen is None, live=request.live),
+            partial(_call_off, platform, engine, request),
+        )
         changed, saved = changed or report.changes(outcome.actions_done), engine.saved
         if not drain or outcome.phase not in (NodePhase.EMPTY, NodePhase.DRAINED):
             return outcome, PodsResult(), changed, saved

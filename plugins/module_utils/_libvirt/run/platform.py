@@ -45,8 +45,7 @@ from .act import ENDS, Actor, reason_of
 _LEAVES = ENDS | {Do.MIGRATE, Do.COLD_DEFINE}
 # Beside the lock of the slices: peers that did not answer in the last one.
 SILENT = "/run/virtops/silent-peers.json"
-_CHECK_EVERY = 0.5  # seconds between two looks at who waits for that lock
-_ASK_EVERY = 1.0  # whether it is still wanted, while nothing is written
+_CHECK_EVERY, _ASK_EVERY = 0.5, 1.0  # seconds between two looks at who waits for that lock, whether it is wanted at all
 
 
 class LibvirtPlatform:
@@ -147,10 +146,8 @@ class LibvirtPlatform:
                 return
 
     def _ask_in_a_wait(self) -> None:
-        """A roll is aborted while its migrations run, and a playbook is killed. A record that cannot be read is told
-        by the next write."""
-        now = time.monotonic()
-        if now - self._asked >= _ASK_EVERY:
+        """A roll is aborted while its migrations run. A record that cannot be read is told by the next write."""
+        if time.monotonic() - self._asked >= _ASK_EVERY:
             with suppress(RecordError):
                 self.before_write()
             self._asked = time.monotonic()

@@ -179,8 +179,10 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     drains = request.intent is Intent.DRAINED and not request.only
     platform.few.begin(record, request.policy, platform.now(), drains and request.begun)
     engine = Engine(platform, request.policy, record, read_all=platform.few.read_all)
-    with calling_off(partial(_call_off, platform, engine, request)):
-        outcome = engine.run(platform.now() + request.seconds, live=request.live)
+    outcome = calling_off(
+        lambda: engine.run(platform.now() + request.seconds, live=request.live),
+        partial(_call_off, platform, engine, request),
+    )
     warnings = [*platform.warnings, *failed_targets.warnings(outcome.record)]  # before they go with the record
     over = request.only and outcome.ended is SliceEnd.FINAL
     if over and leaves_nothing(outcome.record, outcome.observation):
