@@ -15,6 +15,7 @@ import re
 import shutil
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,21 +58,21 @@ class Cases:
         return ended
 
 
-def on_files(lab: Lab, shared: Path) -> None:
-    """Guests whose disks are files that each host sees: so their peers see them written to."""
-    for name in GUESTS:
+def on_files(lab: Lab, shared: Path, guests: Mapping[str, str]) -> None:
+    """Guests (name -> host) whose disks are files that each host sees: so their peers see them written to."""
+    for name, host in guests.items():
         with open(shared / name, "wb") as file:
             file.truncate(8 << 20)
         disk = (
             "<disk type='file' device='disk'><driver name='qemu' type='raw' cache='none'/>"
             f"<source file='{shared}/{name}'/><target dev='vda' bus='virtio'/></disk>"
         )
-        lab.run(case.HOST, GuestSpec(name, disks=[("given", 8)], devices_xml=disk, autostart=True))
-    lab.wait_ticking(list(GUESTS))
+        lab.run(host, GuestSpec(name, disks=[("given", 8)], devices_xml=disk, autostart=True))
+    lab.wait_ticking([*guests])
 
 
 def in_lab(lab: Lab, shared: Path) -> Cases:
-    on_files(lab, shared)
+    on_files(lab, shared, dict.fromkeys(GUESTS, case.HOST))
     case.protect(lab, maintenance_shared_paths=[str(shared)])
     cases = Cases(lab)
 
