@@ -24,14 +24,14 @@ from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State
 # alive. The price: the same command given again after a kill waits for a minute.
 LEASE = 60.0
 _PAUSE = 1.0  # seconds between two looks at the record
-
-
 T = TypeVar("T")
 
 
 class RollTakenOver(Exception):
-    """Another playbook carries this roll on, or it was aborted: this one does nothing more. `let_finish`: may its
-    migrations end that run? None: it was not aborted."""
+    """Another playbook carries this roll on, or it was aborted: this one does nothing more.
+
+    `let_finish`: may its migrations end that run? None: it was not aborted.
+    """
 
     let_finish: bool | None = None
 
