@@ -67,6 +67,7 @@ class Watch:
     twice: set[str] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)  # UUID -> where it was
     was_active: set[str] = field(default_factory=set)
+    told_of_takeover: bool = False
 
     def __post_init__(self) -> None:
         for name, machine in self.fleet.machines.items():

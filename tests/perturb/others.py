@@ -236,7 +236,7 @@ def _reboots(play: Play, name: str) -> None:
 def _taken_over(play: Play, platform: Perturbed, _what: str) -> None:
     """Between two slices another run of the same host begins, with the same wish or the other one, and ends. This run
     has to stop then."""
-    intent = play.case.arg
+    intent = "active" if play.case.arg == "active" else platform.command.intent
     play.aside(platform.command, intent)
 
 

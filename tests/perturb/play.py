@@ -136,7 +136,7 @@ class Play:
         if words[0] == "write" and words[1] not in ("record", "claim", "slot"):
             self.reads_since_act[platform.node] = 0
         self.reads_since_act[platform.node] += what == f"read {platform.node}"
-        if what.startswith("read "):
+        if what == f"read {platform.node}":
             self.read_at[what] = self.count
             self.seen[what] = [m.vm for m in self.fleet.moves.values() if m.stage.value != "starting"]
         if self.count == self.cut:

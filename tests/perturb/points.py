@@ -148,8 +148,14 @@ def _end(run: Recorded, number: int, back: bool, play: Play) -> list[Wrong]:
     """What is wrong after this command. It is carried on if it was killed or has failed; at last everything works
     again, and it has to come to the end of the undisturbed run. `back`: a restore follows instead of the same."""
     command = run.scenario.commands[number]
-    if play.results[-1]["phase"] == "Superseded" and play.case.kind == "taken_over":
-        play.results.pop()  # what the other one says holds
+    stopped = play.results[-1]["phase"] == "Superseded"
+    wrong = []
+    if play.case.kind == "taken_over" and not play.watch.told_of_takeover:
+        play.watch.told_of_takeover = True
+        if stopped:
+            play.results.pop()  # what the other one says holds
+        else:
+            wrong.append(Wrong("differences_unexplained", "a run that was taken over went on"))
         back = play.case.arg == "active" and command.intent != "active"
     want = run.backs[number] if back else run.wants[number]
     if back:
@@ -161,12 +167,14 @@ def _end(run: Recorded, number: int, back: bool, play: Play) -> list[Wrong]:
             play.command(command)
     case = play.case
     by_others, excused = _hands(case, play)
+    if case.kind == "other_drain" and case.at > play.results[-1].get("read_at", 0):
+        by_others = {uuid: {"all"} for uuid in run.uuids}  # it was moved on after the last look
     if run.scenario.external:
         settle(play)
     if case.at > play.results[-1].get("read_at", 0):
         play.results[-1]["came_later"] = {case.arg}
     back = command.intent == "active"
-    wrong = judge(_loose(want, back, run, play), play.fleet, play.watch, play.results, by_others, excused)
+    wrong += judge(_loose(want, back, run, play), play.fleet, play.watch, play.results, by_others, excused)
     _heal(play)
     for _again in range(2):
         if not differences(_loose(want, back, run, play), facts(play.fleet)):
