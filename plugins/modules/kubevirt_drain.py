@@ -572,12 +572,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import slice_seconds
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import SPEEDS_SPEC
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import parse_severity
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.severity import parse_severity
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import METRICS_SPEC
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.plan import plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import plan
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request, run_slice
 from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 
@@ -609,7 +609,7 @@ def main() -> None:
     module.debug(_kept.STATE)
     params = module.params
     try:
-        severity = parse_severity(params["severity"])
+        parse_severity(params["severity"])  # what it says is for the preflight beside check mode
         request = Request(
             auth=auth_of(module),
             node=params["node"],
@@ -632,7 +632,7 @@ def main() -> None:
             hooks_done=params["hooks_done"],
         )
         if module.check_mode:
-            result = plan(request, params["speeds"], severity)
+            result = plan(request, params["speeds"])
         else:
             result = run_slice(request)
     except FAILURES as exc:

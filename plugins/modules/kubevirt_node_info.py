@@ -356,13 +356,13 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import parse_severity
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.severity import parse_severity
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import LOOKS
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import METRICS_SPEC
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.plan import read_node
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.info import read_node
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.unsupported import lines
 

@@ -75,11 +75,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.opt
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import (
-    RollLease,
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import system_clock
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll_fleet import (
+    RollOfCluster,
     boot_id,
     check_targets,
-    system_clock,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 
@@ -94,7 +94,7 @@ def main() -> None:
     try:
         client = Client(auth_of(module))
         client.before_write = lambda: lives.check(params["playbook"])
-        store = RollLease(client, params["lock_namespace"])
+        store = RollOfCluster(client, params["lock_namespace"])
         clock = system_clock()
         boot = functools.partial(boot_id, client, params["roll_host"])
         check_targets(client, params)

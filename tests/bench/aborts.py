@@ -39,7 +39,7 @@ from kubesim.kinds import NODES, VMIMS  # noqa: E402
 from kubesim.process import Process  # noqa: E402
 from kubesim.remote import Remote  # noqa: E402
 from lab import GuestSpec, Lab  # noqa: E402
-from lab.procs import wait_for  # noqa: E402
+from lab.procs import interruptible, wait_for  # noqa: E402
 
 PATIENCE = 180.0
 ROLL = {"maintenance_max_unavailable": 2, "maintenance_reboot": False}
@@ -231,6 +231,7 @@ def main() -> int:
     parser.add_argument("--late", type=float, default=20.0, help="seconds into the drain (20)")
     args = parser.parse_args()
     print(f"{os.cpu_count()} cores, {platform.platform()}, Python {sys.version.split()[0]}")
+    interruptible()
     chance = random.Random(args.seed)
     kind = Simulator if args.on == "simulator" else Hosts
     with tempfile.TemporaryDirectory(prefix="bench-abort-") as name:

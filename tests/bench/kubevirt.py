@@ -35,6 +35,7 @@ from kubevirt_log import Log, Stretch  # noqa: E402
 
 from kubesim.process import Process  # noqa: E402
 from kubesim.remote import Remote  # noqa: E402
+from lab.procs import interruptible  # noqa: E402
 
 SLOT = 6.0
 PARTS = ("ours", "kubectl", "k8s_drain", "three", "playbook")
@@ -283,6 +284,7 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=10, help="on each of three nodes (10)")
     parser.add_argument("--only", default=",".join(PARTS), help="a part, comma-separated")
     args = parser.parse_args()
+    interruptible()
     versions()
     with tempfile.TemporaryDirectory(prefix="bench-kubevirt-") as name:
         directory = Path(name)

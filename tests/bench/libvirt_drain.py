@@ -37,6 +37,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from lab.fleet import Lab  # noqa: E402
 from lab.guest import GuestSpec  # noqa: E402
+from lab.procs import interruptible  # noqa: E402
 
 NAME = "bench"
 ROUNDS = 3
@@ -326,6 +327,7 @@ def main() -> int:
     wanted = sys.argv[1:]
     chosen = [s for s in scenarios() if not wanted or s.name in wanted]
     memory = {"host-a": 20000, "host-b": 20000}
+    interruptible()
     Lab.down(NAME)
     lab = Lab.up(NAME, hosts=2, memory=memory)
     lines = []

@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +31,7 @@ from kubevirt_log import Log  # noqa: E402
 
 from kubesim.process import Process  # noqa: E402
 from kubesim.remote import Remote  # noqa: E402
+from lab.procs import interruptible  # noqa: E402
 
 ROLE = ROOT / "docs" / "kubevirt-clusterrole.yml"
 
@@ -48,12 +50,17 @@ def drain(directory: Path, collections: Path, state: str) -> tuple[list[tuple[fl
     tool = str(Path(sys.executable).with_name("ansible-playbook"))
     words = [tool, "-i", str(file), f"virtops.maintenance.{state}", "-e", "maintenance_hosts=n1"]
     lines = []
-    with subprocess.Popen(
-        words, env={**clean, **environment}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as process:
+    with (
+        subprocess.Popen(
+            words, env={**clean, **environment}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as process,
+        ExitStack() as interrupted,
+    ):
+        interrupted.callback(process.kill)
         assert process.stdout is not None
         for line in process.stdout:
             lines.append((time.monotonic(), line))
+        process.wait()
     return lines, process.returncode
 
 
@@ -87,6 +94,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3.0, help="of the data phase of a migration (3)")
     parser.add_argument("--collections", type=Path, default=ROOT / "build" / "collections", help="of another version")
     args = parser.parse_args()
+    interruptible()
     spans, lates = [], []
     with tempfile.TemporaryDirectory(prefix="bench-live-") as name:
         directory = Path(name)

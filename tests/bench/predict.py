@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.accuracy import compare  # noqa: E402
 from lab.fleet import Lab  # noqa: E402
 from lab.guest import GuestSpec  # noqa: E402
+from lab.procs import interruptible  # noqa: E402
 
 NAME = "predict"
 OUT = ROOT / "build" / "predict"
@@ -185,6 +186,7 @@ def entry(mix: Mix, plan: dict[str, Any], result: dict[str, Any]) -> dict[str, A
 def main() -> int:
     wanted = sys.argv[1:]
     chosen = [mix for mix in mixes() if not wanted or mix.name in wanted]
+    interruptible()
     Lab.down(NAME)
     lab = Lab.up(NAME, hosts=3, memory=dict.fromkeys(HOSTS, 20000))
     rows = []

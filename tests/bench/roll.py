@@ -35,6 +35,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.ord
 from kubesim.process import Process  # noqa: E402
 from kubesim.remote import Remote  # noqa: E402
 from lab import GuestSpec, own_lab  # noqa: E402
+from lab.procs import interruptible  # noqa: E402
 
 HOSTS, VMS, OUT = 40, 1000, 2
 LAB_HOSTS, LAB_GUESTS = 5, 20
@@ -121,6 +122,7 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=HOSTS, help="of the model (40)")
     parser.add_argument("--vms", type=int, default=VMS, help="of the model (1,000)")
     args = parser.parse_args()
+    interruptible()
     parts = args.parts or ["simulator", "lab", "model"]
     found: dict[str, float] = {}
     if "simulator" in parts:

@@ -36,7 +36,7 @@ from demo import plays, traces  # noqa: E402
 
 from lab import GuestSpec, Lab, LabError, missing  # noqa: E402
 from lab.names import lab_name  # noqa: E402
-from lab.procs import wait_for  # noqa: E402
+from lab.procs import interruptible, wait_for  # noqa: E402
 
 OUT = ROOT / "build" / "slices"
 SOURCE = "host-a"
@@ -193,6 +193,7 @@ def main() -> int:
     parser.add_argument("--model-only", action="store_true")
     args = parser.parse_args()
     args.dead = sorted(int(number) for number in args.dead.split(","))
+    interruptible()
     OUT.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     model = on_model(args.dead)

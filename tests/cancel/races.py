@@ -27,7 +27,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.own
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease, system_clock
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import system_clock
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll_fleet import RollOfCluster
 from kubesim import Kubesim
 from kubesim.store import Change
 from lab.procs import PATIENCE
@@ -75,10 +76,10 @@ class Races:
             wrong.append(f"{self._most_out[space]} hosts were out at once")
         return wrong
 
-    def _store(self, space: str) -> RollLease:
-        return RollLease(Client(self._auth), space)
+    def _store(self, space: str) -> RollOfCluster:
+        return RollOfCluster(Client(self._auth), space)
 
-    def _call(self, store: RollLease, run: str, **params: Any) -> dict[str, Any]:
+    def _call(self, store: RollOfCluster, run: str, **params: Any) -> dict[str, Any]:
         """Slices, until it is final, as the action plugin calls them."""
         watched: dict[str, Any] = {}
         until = time.monotonic() + PATIENCE

@@ -21,7 +21,6 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -29,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from demo import guests, plays, report, traces
 from lab import Lab, LabError, missing
 from lab.names import lab_name
+from lab.procs import interruptible
 
 # With the time that `make demo` took before, for packages and the virtual environment.
 BEGAN = time.monotonic() - (time.time() - float(os.environ.get("MAKE_BEGAN") or time.time()))
@@ -67,10 +67,6 @@ def _message(result: str) -> str:
         return str(json.loads(result).get("msg", ""))
     except ValueError:
         return result
-
-
-def _interrupted(number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def _play(lab: Lab, playbook: str, variables: Mapping[str, Any], kill_in: str = "") -> plays.Ended:
@@ -203,8 +199,7 @@ def main() -> int:
     if lacking:
         print("The demo cannot run on this machine:\n  " + "\n  ".join(lacking), file=sys.stderr)
         return 2
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupted)
+    interruptible()
     name = f"{lab_name()[:24]}-demo"
     try:
         Lab.down(name)

@@ -33,6 +33,7 @@ from demo.plays import MiddleOfDrain  # noqa: E402
 from kubesim.kinds import NODES, VMIS  # noqa: E402
 from kubesim.process import Process  # noqa: E402
 from kubesim.remote import Remote, RemoteError  # noqa: E402
+from lab.procs import interruptible  # noqa: E402
 
 BEGAN = time.monotonic()
 ALL = ("n1", "n2", "n3", "n4")
@@ -139,14 +140,17 @@ class Plays:
             command, env=self._environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         lines, middle = [], MiddleOfDrain(kill_in)
-        for line in process.stdout or ():
-            lines.append(line)
-            if line.strip():
-                say(f"| {line.rstrip()[:150]}")
-            if kill_in and middle(line.rstrip()):
-                process.kill()
-                break  # its workers live on for a moment, and have the pipe
-        return process.wait(), "".join(lines)
+        try:
+            for line in process.stdout or ():
+                lines.append(line)
+                if line.strip():
+                    say(f"| {line.rstrip()[:150]}")
+                if kill_in and middle(line.rstrip()):
+                    process.kill()
+                    break  # its workers live on for a moment, and have the pipe
+            return process.wait(), "".join(lines)
+        finally:
+            process.kill()
 
 
 def blocked_first(plays: Plays, cluster: Remote) -> list[str]:
@@ -201,6 +205,7 @@ def count(directory: Path, declaration: Path) -> dict[str, Any]:
 
 
 def main() -> int:
+    interruptible()
     with tempfile.TemporaryDirectory(prefix="demo-kubevirt-") as name:
         directory = Path(name)
         declaration = directory / "declared.json"

@@ -20,7 +20,6 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -28,6 +27,7 @@ from fleet import deeds, scene
 from fleet.count import Count, count
 from lab import Lab, LabError, missing
 from lab.names import REPO, lab_name
+from lab.procs import interruptible
 
 # With the time that `make` took before, for packages and the virtual environment.
 BEGAN = time.monotonic() - (time.time() - float(os.environ.get("MAKE_BEGAN") or time.time()))
@@ -73,10 +73,6 @@ def tell(found: Count, wrong: list[str], lab: Lab) -> None:
     say(f"the count, name by name{', the raw log and the logs' if wrong else ''}: {KEPT}")
 
 
-def _interrupted(number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt(signal.Signals(number).name)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="test-fleet", description=__doc__.splitlines()[0])
     parser.add_argument("--small", action="store_true", help="six hosts, as the tests have them")
@@ -86,8 +82,7 @@ def main() -> int:
     if lacking:
         say("The lab cannot run on this machine:\n  " + "\n  ".join(lacking))
         return 2
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupted)
+    interruptible()
     name = f"{lab_name()[:24]}-fleet"
     try:
         return run(name, scene.SMALL if args.small else scene.LARGE)

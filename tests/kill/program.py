@@ -12,10 +12,10 @@ import shutil
 import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import FrameType
 
 from lab import LabError
 from lab.names import REPO
+from lab.procs import interruptible
 
 
 def say(text: str) -> None:
@@ -50,14 +50,9 @@ def _sockets(folder: str, names: list[str]) -> list[str]:
     return [name for name in names if (Path(folder) / name).is_socket()]
 
 
-def _interrupted(number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt(signal.Signals(number).name)
-
-
 def guarded(prog: str, work: Callable[[], int], after: Callable[[], None]) -> int:
     """Do the work, and `after` it whatever happens; a second Ctrl-C does not disturb that."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupted)
+    interruptible()
     try:
         return work()
     except LabError as error:

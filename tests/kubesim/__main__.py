@@ -4,12 +4,14 @@
 
 """A simulated cluster as a process of its own, until it is told to end.
 
-    python -m kubesim DIRECTORY [--scale 1] [--version 1.10] [--shared] [--account NAME=CLUSTERROLE.yml] ...
+    python -m kubesim DIRECTORY [--scale 1] [--version 1.10] [--shared] [--parent PID]
+        [--account NAME=CLUSTERROLE.yml] ...
 
 In DIRECTORY: `kubeconfig` (may do everything), `kubeconfig-NAME` for each account, the server's
 log (`requests.jsonl`, `changes.jsonl`), and `pid` as soon as it answers. With DIRECTORY/pid of a
 process that runs already it refuses. Nodes and VMs are made through the API; with --shared it begins as a
-cluster that others use too: five nodes, and VMs of theirs on n4 and n5.
+cluster that others use too: five nodes, and VMs of theirs on n4 and n5. With --parent it ends, too, when that
+process, which has started it, is gone.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from . import templates
 from .cluster import Kubesim
 from .journal import Journal
 
+_LOOK = 1.0  # seconds between two looks at the parent
+
 
 def _version(text: str) -> tuple[int, int]:
     major, _dot, minor = text.partition(".")
@@ -40,6 +44,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--version", type=_version, default=(1, 10), help="KubeVirt's (1.10)")
     parser.add_argument("--port", type=int, default=0, help="default: one that is free")
     parser.add_argument("--shared", action="store_true", help="nodes n1 to n5, on the last two VMs of others")
+    parser.add_argument("--parent", type=int, metavar="PID", help="end with this process, which starts it")
     parser.add_argument("--account", action="append", default=[], metavar="NAME=FILE")
     return parser.parse_args()
 
@@ -80,7 +85,8 @@ def main() -> int:
         if args.shared:
             _share(sim)
         pid_file.write_text(str(os.getpid()), encoding="ascii")
-        over.wait()
+        while not over.wait(_LOOK) and args.parent in (None, os.getppid()):
+            pass
         pid_file.unlink(missing_ok=True)
         for text in sim.world.broken:
             print(f"kubesim: a controller failed: {text}", file=sys.stderr)

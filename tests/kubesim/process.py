@@ -19,11 +19,14 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 class Process:
-    """`python -m kubesim` in `directory` (see there). `accounts`: name -> file of a ClusterRole."""
+    """`python -m kubesim` in `directory` (see there). `accounts`: name -> file of a ClusterRole.
+
+    It ends with this program, however that ends.
+    """
 
     def __init__(self, directory: Path, accounts: Mapping[str, Path] | None = None, *options: str) -> None:
         self.directory = directory
-        self._command = [sys.executable, "-m", "kubesim", str(directory), *options]
+        self._command = [sys.executable, "-m", "kubesim", str(directory), "--parent", str(os.getpid()), *options]
         for name, role in (accounts or {}).items():
             self._command += ["--account", f"{name}={role}"]
 

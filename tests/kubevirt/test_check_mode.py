@@ -9,9 +9,12 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import parse_severity
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.promise import is_due, with_preflight
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.severity import parse_severity
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.plan import plan, read_node
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.info import read_node
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import plan
 from kubesim.kinds import NODES
 from kubesim.reading import evictions, row
 
@@ -38,6 +41,14 @@ def nothing(_sim) -> None:
     pass
 
 
+def in_check_mode(request, severity) -> dict:
+    """As the action kubevirt_drain puts it together."""
+    found = plan(request, {})
+    if not is_due(found, "drained"):
+        return found
+    return with_preflight(found, preflight(request, severity)["findings"], Platform.KUBEVIRT)
+
+
 ALL_THE_SAME = "A drain asks all the same, and waits for a change until pending_timeout."
 # What KubeVirt alone finds out when it is asked.
 ASKED = [quota, too_small]
@@ -49,7 +60,7 @@ def test_what_the_preflight_calls_a_blocker_check_mode_does_not_promise(sim, ope
     plant(sim)
     request = operator.request(Intent.DRAINED, "try", 5.0)
     blockers = {f["code"]: f for f in preflight(request, {})["findings"] if f["severity"] == "blocker"}
-    found = plan(request, {}, {})
+    found = in_check_mode(request, {})
     for one in (found, read_node(request, {})):
         rows = [row(one, "vm"), *one["findings"]]
         told = {told["reason"]: told["message"] for told in rows if told["reason"]}
@@ -64,7 +75,7 @@ def test_what_the_preflight_calls_a_blocker_check_mode_does_not_promise(sim, ope
     if plant in ASKED:
         words = [one["message"] for one in blockers.values() if one["subject"] == "VM default/vm"]
         assert words and all(text.endswith(ALL_THE_SAME) for text in words), words
-        found = plan(request, {}, passed)
+        found = in_check_mode(request, passed)
         assert found["would_stay"] == [] and "default/vm" in [act["vm"] for act in found["planned"]]
         assert row(read_node(request, passed), "vm")["reason"] == ""
 

@@ -16,7 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.own
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import MOVE_BACK
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import check_targets
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll_fleet import check_targets
 from kubesim import Kubesim
 from kubesim.kinds import NODES, VMIMS, VMIS
 

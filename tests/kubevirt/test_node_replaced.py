@@ -12,7 +12,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import NodeUnknown
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll_fleet import RollOfCluster
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.act import Actor
 from kubesim.kinds import BY_PLURAL, NODES
 from kubesim.reading import clean, row
@@ -47,7 +47,7 @@ def test_who_asks_is_told_what_the_drain_of_a_node_has_left(sim, operator) -> No
     """Nobody else starts it: not the owner, who wants it off, nor the roll, whose node it is no more."""
     sim.add_vm("vm", "n1", strategy="None", run_strategy="Manual", shutdown_seconds="1")
     sim.add_vm("starts-elsewhere", "n1", strategy="None", run_strategy="Always", shutdown_seconds="1")
-    store = RollLease(Client(operator.auth), "default")
+    store = RollOfCluster(Client(operator.auth), "default")
     assert operator.drain(allow_stop=True)["phase"] == "Drained" and not store.fleet().left
     # As a restore leaves it that is killed before it has removed the Lease.
     note = annotations(sim.find(NODES, "n1"))[names.RECORD]

@@ -28,6 +28,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.obje
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import Lock
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import pack
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease, system_clock
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll_fleet import RollOfCluster
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.recovery import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.recovery.service import Request, recover
 from ansible_collections.virtops.maintenance.tests.kubevirt.test_attached import vm_with_disk
@@ -142,7 +143,7 @@ def test_a_node_that_died_is_recovered_once_it_is_proven_to_be_off_and_returns(s
     assert sim.leftovers() == [] and TAINT in taints(sim)
     assert sim.find(NODES, "n1")["spec"]["unschedulable"]
     assert rescue.run()["phase"] == "Blocked"  # it is carried on without another proof
-    roll = RollLease(Client(rescue._auth), "default")
+    roll = RollOfCluster(Client(rescue._auth), "default")
     assert f"recovered ({Proof.from_dict(found['proof'])}), 3 VMs started elsewhere" in roll.fleet().left["n1"]
 
     back(sim, boots=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from .fleet import Lab
 from .names import LabError, lab_name
 from .needs import missing
+from .procs import interruptible
 
 
 def in_a_lab(what: str, hosts: int, does: Callable[[Lab], int]) -> int:
@@ -21,6 +22,7 @@ def in_a_lab(what: str, hosts: int, does: Callable[[Lab], int]) -> int:
         print(f"{what} cannot run on this machine:\n  " + "\n  ".join(lacking), file=sys.stderr)
         return 2
     name = f"{lab_name()[:24]}-{what.partition('-')[0]}"
+    interruptible()
     try:
         Lab.down(name)
         return does(Lab.up(name, hosts))

@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 
 from .names import LabError, machine_boot
 
@@ -28,6 +29,16 @@ HERE = Path(__file__).resolve().parent
 # is waited for no longer than it takes; a shorter time would only fail on a busy machine.
 PATIENCE = 600
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def interruptible() -> None:
+    """SIGTERM, which `timeout` sends, and SIGHUP end this program as Ctrl-C does: so it ends what it has started."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupted)
+
+
+def _interrupted(number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def run(

@@ -25,6 +25,7 @@ from demo import plays
 
 from lab import GuestSpec, Lab, LabError, missing
 from lab.names import REPO, lab_name
+from lab.procs import interruptible
 from recover import case, tries
 
 TRIES = 50
@@ -116,6 +117,7 @@ def main() -> int:
         return 2
     name = f"{lab_name()[:24]}-fencing"
     shared = REPO / "build" / f"shared-{name}"
+    interruptible()
     try:
         Lab.down(name)
         shutil.rmtree(shared, ignore_errors=True)

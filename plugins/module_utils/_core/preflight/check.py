@@ -10,15 +10,14 @@ is done. What policy already has an answer to (a stop that is allowed, say) is a
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..decision.placement import Placement
 from ..decision.strategy import choose
-from ..model.policy import Policy, PolicyError
+from ..model.policy import Policy
 from ..model.record import Intent, NodeRecord
-from ..reasons.reason import CHECKED, TABLE, About, Preflight, Reason, Row, Severity
+from ..reasons.reason import TABLE, About, Preflight, Reason, Row, Severity
 from .cluster import cluster_findings, node_findings
 from .facts import Facts, VMSeen
 from .found import Found
@@ -58,28 +57,6 @@ def record_text(record: NodeRecord | None) -> str:
     who = f" by {record.requester}" if record.requester else ""
     asked = "drain" if record.intent == Intent.DRAINED.value else "restore"
     return f"The {asked} {record.run_id}{who}, begun {record.started_wall}, is not over."
-
-
-# Severity is policy
-
-
-def parse_severity(raw: Mapping[str, Any] | None) -> dict[Reason, Severity]:
-    """Code -> severity, as a user gives it. Raises PolicyError naming what is wrong."""
-    known = {reason.value: reason for reason in CHECKED}
-    wanted: dict[Reason, Severity] = {}
-    for code, value in (raw or {}).items():
-        if code not in known:
-            near = difflib.get_close_matches(str(code), known, 1)
-            hint = f"Did you mean {near[0]}? " if near else ""
-            raise PolicyError(
-                f"severity names {code!r}, which is no code of the preflight. {hint}All codes are in docs/reasons.md."
-            )
-        try:
-            wanted[known[code]] = Severity(value)
-        except ValueError as exc:
-            words = ", ".join(s.value for s in Severity)
-            raise PolicyError(f"severity of {code} is {value!r}: expected {words}") from exc
-    return wanted
 
 
 def severity_of(found: Found, wanted: Mapping[Reason, Severity]) -> Severity:

@@ -6,32 +6,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..decision.actions import NodePhase
-from ..model.policy import Policy
-from ..model.record import Ending
-from ..reasons.reason import About, Finding, Reason, Severity
-from .check import check, rows
-from .facts import Facts
+from ..model.record import Ending, Intent
+from ..reasons.reason import About, Finding, Platform, Reason, Severity
 
 Row = dict[str, Any]
 
 
-def with_preflight(
-    found: dict[str, Any], seen: Facts, policy: Policy, severity: Mapping[Reason, Severity]
-) -> dict[str, Any]:
-    """`found`, the result of check mode or of the node's info, with what a preflight of the same facts calls a blocker.
+def is_due(found: Mapping[str, Any], state: str) -> bool:
+    """Is a preflight to be read beside this result of check mode? `state`: that was wanted."""
+    return state == Intent.DRAINED.value and bool(found.get("planned"))
+
+
+def with_preflight(found: dict[str, Any], findings: Iterable[Mapping[str, Any]], platform: Platform) -> dict[str, Any]:
+    """`found`, the result of check mode or of the node's info, with what a preflight calls a blocker.
 
     A VM that has one would not be moved, whatever its drain would ask for; one of the node keeps all of them.
-    `severity`: as the preflight is given it.
+    `findings`: of the preflight.
     """
     vms = {row["name"]: row for row in found["vms"]}
-    for blocker in rows(seen, check(seen, policy), severity):
+    for blocker in findings:
         if blocker["severity"] != Severity.BLOCKER.value:
             continue
-        told = Finding(Reason(blocker["code"]), blocker["message"]).to_dict(seen.platform)
+        told = Finding(Reason(blocker["code"]), blocker["message"]).to_dict(platform)
         row = vms.get(blocker["subject"].removeprefix("VM "))
         if row is not None:
             _keep(found, row, told)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..model.tally import tally, together
-from . import words
+from . import table, words
 from .record import AT_REST, Roll, Stage
 from .report import outcome
 
@@ -84,7 +84,7 @@ def of_host(roll: Roll, host: str) -> dict[str, Any]:
         return {}
     if entry.stage is Stage.FAILED:
         return _event("failed", roll, words.has_failed(entry), host)
-    return _event("done", roll, words.host_is_done(roll.to_dict(), host), host)
+    return _event("done", roll, table.host_is_done(roll.to_dict(), host), host)
 
 
 def ended(roll: Roll) -> dict[str, Any]:

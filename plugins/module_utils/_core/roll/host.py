@@ -233,7 +233,7 @@ def _back(ask: Asked) -> Acts:
     if noted.get("failed"):
         return {**restored, **noted}
     if noted.get("roll"):
-        yield Act("show", {"lines": [words.host_is_done(noted["roll"], ask.host, restored)]}, ask.turn)
+        yield Act("show", {"lines": [table.host_is_done(noted["roll"], ask.host, restored)]}, ask.turn)
     return {**restored, "event": noted.get("event", {})}
 
 

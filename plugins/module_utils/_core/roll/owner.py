@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from . import words
-from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State
+from .record import OVER, Clock, Fleet, Roll, RollRecord, Stage, State
 
 # Seconds. The playbook writes every 10 s; a controller without a processor for half a minute is
 # alive. The price: the same command given again after a kill waits for a minute.
@@ -138,14 +138,14 @@ def beside(roll: Roll | None, host: str, drains: bool) -> str:
     return words.lies(roll, host)
 
 
-def check_write(store: RollStore, run: str) -> None:
+def check_write(store: RollRecord, run: str) -> None:
     """Before each write of a drain or restore that belongs to the roll of `run`: it has not been closed since, whoever
     works for it still. Raises RollTakenOver."""
     check_run(store.read()[0], run, State.ABORTING)
 
 
 def check_host(
-    store: RollStore,
+    store: RollRecord,
     host: str,
     run: str,
     clock: Clock,
@@ -175,7 +175,7 @@ def check_host(
     return False
 
 
-def check_dead(store: RollStore, host: str, run: str, clock: Clock) -> Roll | None:
+def check_dead(store: RollRecord, host: str, run: str, clock: Clock) -> Roll | None:
     """Before the recovery of this host by `run`: a roll that works on it, and lives, waits for it. It ends by itself,
     or says that the host does not come back. The roll as it was read. Raises RollRefused."""
 
@@ -188,7 +188,7 @@ def check_dead(store: RollStore, host: str, run: str, clock: Clock) -> Roll | No
     return _let(store, clock, store.read()[0], works_on_it)
 
 
-def _let(store: RollStore, clock: Clock, roll: Roll | None, why: Callable[[Roll | None], str]) -> Roll | None:
+def _let(store: RollRecord, clock: Clock, roll: Roll | None, why: Callable[[Roll | None], str]) -> Roll | None:
     """The roll, once it is seen to be dead, or is no hindrance. Raises RollRefused when it is seen to live."""
     watch = Watch({}, clock.now())
     while text := why(roll):

@@ -18,19 +18,6 @@ from .record import Roll, Stage, State
 _LONGEST = 4000  # characters of why a roll was refused, in its record
 
 
-def is_wanted(roll: Roll) -> bool:
-    """Only before its first host: one that is half done has to be brought to its end, whatever a plan says."""
-    return roll.state is State.RUNNING and all(entry.stage is Stage.WAITING for entry in roll.hosts.values())
-
-
-def left_free(roll: Roll) -> frozenset[str]:
-    """Hosts that VMs had better not come to: from there they would have to move again. None before the first host
-    is begun, and none when the roll does not go on."""
-    if roll.state is not State.RUNNING or is_wanted(roll) or len(roll.hosts) < 2:
-        return frozenset()
-    return frozenset(name for name, entry in roll.hosts.items() if entry.stage is not Stage.DONE)
-
-
 def objections(
     looks: Iterable[Mapping[str, Any]],
     plan: Mapping[str, Any] | None,

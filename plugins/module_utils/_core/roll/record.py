@@ -270,7 +270,7 @@ class Clock:
     ended: Callable[[str], bool] = lambda _process: False
 
 
-class RollStore(Protocol):
+class RollRecord(Protocol):
     """Where a platform keeps the record."""
 
     def read(self) -> tuple[Roll | None, Any]:
@@ -282,11 +282,15 @@ class RollStore(Protocol):
     def write(self, roll: Roll, seen: Any) -> bool:
         """False: somebody else wrote since, and this one did not."""
 
+
+class RollStore(RollRecord, Protocol):
+    """The record and its hosts, as the roll's own steps need both."""
+
     def fleet(self) -> Fleet:
         """Which hosts there are, and which of them are out."""
 
 
-def write(store: RollStore, roll: Roll, seen: Any, clock: Clock) -> bool:
+def write(store: RollRecord, roll: Roll, seen: Any, clock: Clock) -> bool:
     roll.beat += 1
     roll.written = clock.wall()
     return store.write(roll, seen)

@@ -50,7 +50,7 @@ def begin(
         if check or verdict.roll is None or write(store, roll, seen, clock):
             message = verdict.message or planned.header(roll.id, [*roll.hosts], None)
             told = {} if check or verdict.roll is None else figures.begun(roll, message)
-            return _answer(verdict, roll, order=rules.order(roll), to_plan=planned.is_wanted(roll), event=told)
+            return _answer(verdict, roll, order=rules.order(roll), to_plan=stages.is_before_its_first(roll), event=told)
 
 
 def plan(
@@ -70,7 +70,7 @@ def plan(
     while not check:
         found, seen = store.read()
         roll = check_run(found, run, State.REFUSED)
-        if roll.state is State.REFUSED or not planned.is_wanted(roll):
+        if roll.state is State.REFUSED or not stages.is_before_its_first(roll):
             break
         out = () if objections else store.fleet().out
         roll = planned.refused(roll, objections) if objections else planned.with_plan(roll, hosts, seconds, out)

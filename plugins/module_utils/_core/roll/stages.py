@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ..model.tally import renewed
 from . import words
 from .owner import RollRefused, check_run
-from .record import Clock, Roll, RollStore, Stage, State, write
+from .record import Clock, Roll, RollRecord, Stage, State, write
 
 # The stages that a host must come from. What nothing stands here for comes after any.
 _AFTER: dict[Stage, frozenset[Stage]] = {
@@ -73,6 +73,19 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
     return new
 
 
+def is_before_its_first(roll: Roll) -> bool:
+    """Only before its first host: one that is half done has to be brought to its end, whatever a plan says."""
+    return roll.state is State.RUNNING and all(entry.stage is Stage.WAITING for entry in roll.hosts.values())
+
+
+def left_free(roll: Roll) -> frozenset[str]:
+    """Hosts that VMs had better not come to: from there they would have to move again. None before the first host
+    is begun, and none when the roll does not go on."""
+    if roll.state is not State.RUNNING or is_before_its_first(roll) or len(roll.hosts) < 2:
+        return frozenset()
+    return frozenset(name for name, entry in roll.hosts.items() if entry.stage is not Stage.DONE)
+
+
 def may_begin(roll: Roll) -> bool:
     """May further hosts begin, as far as failures and a pause go?"""
     return not roll.paused and len(roll.in_stage(Stage.FAILED)) <= roll.max_failures
@@ -94,7 +107,7 @@ def stopped(roll: Roll) -> State:
 
 
 def come_to(
-    store: RollStore,
+    store: RollRecord,
     host: str,
     run: str,
     stage: Stage,
@@ -118,7 +131,7 @@ def come_to(
             return new
 
 
-def note_seen(store: RollStore, host: str, run: str, stage: Stage, clock: Clock) -> None:
+def note_seen(store: RollRecord, host: str, run: str, stage: Stage, clock: Clock) -> None:
     """A drain or restore has seen this stage of a host of its roll. Elsewhere nothing is done, and nothing by a slice
     whose playbook was killed: the roll would look alive."""
     roll, _seen = store.read()
@@ -149,7 +162,7 @@ def homeward(roll: Roll) -> list[dict[str, str]]:
     return [{"vm": vm, "on": on, "home": home.name} for home in roll.hosts.values() for vm, on in home.away.items()]
 
 
-def came_back(store: RollStore, home: str, run: str, vm: str, moved: bool, why: str, clock: Clock) -> Roll:
+def came_back(store: RollRecord, home: str, run: str, vm: str, moved: bool, why: str, clock: Clock) -> Roll:
     """The roll as it was written after an attempt to bring this VM back. `moved`: it is there by this. `why`: it is
     still to go back, and failed for that; else it is done with. Raises RollTakenOver."""
     while True:

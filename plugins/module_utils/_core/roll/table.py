@@ -13,6 +13,8 @@ from typing import Any
 from ..decision.strategy import Way
 from ..model.columns import columns, count
 from ..model.tally import COUNTED, together
+from ..model.tally import words as counts
+from . import words
 from .record import HostEntry, Roll, Stage, State
 
 _HEAD = ("host", "is", "VMs", *(name.partition("_")[0] for name in COUNTED), "outage")  # the longest
@@ -45,6 +47,20 @@ def lines(roll: Roll) -> list[str]:
     end = max((entry.since for entry in hosts), default="")
     whole = (f"roll {roll.id}", done, *_numbers(hosts), *_against_plan(roll, hosts), _time(roll.begun, end, roll.idle))
     return [*columns([_HEAD, *rows, whole]), *_lay(hosts), *_counted(hosts), *_back(hosts)]
+
+
+def host_is_done(roll: Mapping[str, Any], host: str, restore: Mapping[str, Any] | None = None) -> str:
+    """`roll`: the record in result form. `restore`: what that of the host returned, if it is known."""
+    entry = next(one for one in roll["hosts"] if one["name"] == host)
+    idle = entry.get("idle", 0)
+    took = seconds(entry.get("begun", ""), entry.get("since", ""), idle)
+    lay = f" (not counted: {long(idle)} until it was carried on)" if idle else ""
+    time = "" if took is None else f" in {long(took)}{lay}"
+    done = sum(one["stage"] == Stage.DONE.value for one in roll["hosts"])
+    counted = counts(entry.get("tally") or {})
+    became = f", {counted}" if counted else ""
+    closed = f", {words.in_service(restore)}" if restore and restore.get("closed") else ""
+    return f"{host} is done{time}{became}{closed} | roll {done}/{len(roll['hosts'])}"
 
 
 def _lay(entries: Sequence[HostEntry]) -> list[str]:

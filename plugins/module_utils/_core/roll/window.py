@@ -18,6 +18,7 @@ from typing import Any
 from ..model.policy import PolicyError
 from ..model.wall import FORMAT, parsed
 from .record import Roll, Stage
+from .words import minutes
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -128,7 +129,3 @@ def soaks(roll: Roll, now: str, rested: float = 0.0, watched: bool = False) -> t
     last = max(done, key=lambda entry: entry.since)
     left = roll.soak - (rested if watched else max(rested, between(last.since, now)))
     return (last.name, left) if left > 0 else ("", 0.0)
-
-
-def minutes(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -12,9 +12,7 @@ from typing import Any
 from ..model.columns import count
 from ..model.tally import tally
 from ..model.tally import words as counts
-from . import table
 from .record import HostEntry, Roll, Stage, State
-from .window import minutes
 
 _ENDINGS = {
     State.ENDED: "has ended",
@@ -182,6 +180,10 @@ def is_closed(host: str, failed: Sequence[str], paused: str = "") -> str:
     )
 
 
+def minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
 def soaks(host: str, after: str, seconds: float) -> str:
     return f"{host} waits for its turn: {minutes(seconds)} after {after} (maintenance_soak)"
 
@@ -273,20 +275,6 @@ def no_keeper_answers(last: str, why: str) -> str:
 def waits_until_healthy(host: str, why: str, left: float) -> str:
     """`left`: seconds for which it is waited for."""
     return f"{host} waits until it is healthy, for {left:.0f} s at most: {why}"
-
-
-def host_is_done(roll: Mapping[str, Any], host: str, restore: Mapping[str, Any] | None = None) -> str:
-    """`roll`: the record in result form. `restore`: what that of the host returned, if it is known."""
-    entry = next(one for one in roll["hosts"] if one["name"] == host)
-    idle = entry.get("idle", 0)
-    took = table.seconds(entry.get("begun", ""), entry.get("since", ""), idle)
-    lay = f" (not counted: {table.long(idle)} until it was carried on)" if idle else ""
-    time = "" if took is None else f" in {table.long(took)}{lay}"
-    done = sum(one["stage"] == Stage.DONE.value for one in roll["hosts"])
-    counted = counts(entry.get("tally") or {})
-    became = f", {counted}" if counted else ""
-    closed = f", {in_service(restore)}" if restore and restore.get("closed") else ""
-    return f"{host} is done{time}{became}{closed} | roll {done}/{len(roll['hosts'])}"
 
 
 def cannot_be_done(objections: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from ..._core.model.policy import Policy
 from ..._core.model.record import Intent, NodeRecord
 from ..._core.reasons.reason import Platform
 from ..._core.roll.owner import RollTakenOver, calling_off, check_host, check_write
-from ..._core.roll.record import RollStore, Stage
+from ..._core.roll.record import RollRecord, Stage
 from ..._core.roll.stages import note_seen
 from ..._core.run import report
 from ..._core.run.check import Checked, check
@@ -148,7 +148,7 @@ def _release_kept(client: Client, request: Request) -> None:
         _lock(client, request).release_kept(cursor.lease)
 
 
-def _locked(platform: KubeVirtPlatform, request: Request, roll: RollStore | None) -> dict[str, Any]:
+def _locked(platform: KubeVirtPlatform, request: Request, roll: RollRecord | None) -> dict[str, Any]:
     """The slice while nobody else of ours works on the node. `roll`: to which it belongs; None: to none."""
     lock = _lock(platform.client, request)
     try:
@@ -159,7 +159,7 @@ def _locked(platform: KubeVirtPlatform, request: Request, roll: RollStore | None
         raise
 
 
-def _with_lock(platform: KubeVirtPlatform, request: Request, lock: Lock, roll: RollStore | None) -> dict[str, Any]:
+def _with_lock(platform: KubeVirtPlatform, request: Request, lock: Lock, roll: RollRecord | None) -> dict[str, Any]:
     client = platform.client
     processes = {PROCESSES: lives.noted(request.playbook)}
     platform.lock = lock

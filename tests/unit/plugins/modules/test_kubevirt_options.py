@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.action.kubevirt_drain import NOT_OF_A_PREFLIGHT
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC
 
@@ -100,9 +101,20 @@ def test_every_option_changes_what_is_asked_for(name: str, monkeypatch: Any) -> 
     for key, spec in plain[False]["spec"].items():
         if key in AUTH_SPEC or (key == "metrics" and "rules" in plain[False]["spec"]):
             continue
+        if (name, key) == ("kubevirt_drain", "severity"):  # its action's, for the preflight beside check mode
+            continue
         given = {key: option(spec, key)}
         told = {c: asked(module, name, c, monkeypatch, given) for c in (False, True)}
         assert any(told[c]["asked"] != plain[c]["asked"] for c in told), f"{key} has no effect"
+
+
+def test_the_preflight_beside_check_mode_is_given_all_that_it_takes(monkeypatch: Any) -> None:
+    specs = {}
+    for name in ("kubevirt_drain", "kubevirt_preflight"):
+        specs[name] = set(
+            asked(importlib.import_module(f"{PLUGINS}.modules.{name}"), name, True, monkeypatch, {})["spec"]
+        )
+    assert specs["kubevirt_drain"] - NOT_OF_A_PREFLIGHT == specs["kubevirt_preflight"]
 
 
 @pytest.mark.parametrize("name", ["kubevirt_drain", "kubevirt_node_info", "kubevirt_preflight"])

@@ -11,12 +11,9 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import (
-    check,
-    parse_severity,
-    result,
-)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import check, result
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import NodeSeen, PodSeen
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.severity import parse_severity
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     CHECKED,
     TABLE,

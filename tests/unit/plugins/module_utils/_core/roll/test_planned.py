@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.stages import left_free
 
 FITS: dict[str, Any] = {"refusal": None, "vms_moved": 12, "stops": 2, "moves": 14, "fits_if": [], "duration": 252.0}
 FULL: dict[str, Any] = {**FITS, "refusal": {"sentence": "step 2 does not fit"}}
@@ -135,4 +136,4 @@ def test_where_vms_go_is_kept_by_host() -> None:
 def test_vms_had_better_not_come_to_what_has_still_to_be_emptied(stages: list[str], state: str, found: str) -> None:
     hosts = {name: HostEntry(name, Stage(stage)) for name, stage in zip("ab", stages, strict=False)}
     roll = Roll("r", "run", "", "", "", hosts=hosts, state=State(state))
-    assert planned.left_free(roll) == set(found)
+    assert left_free(roll) == set(found)

@@ -22,7 +22,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
     stages,
     status,
     table,
-    words,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused, RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
@@ -284,7 +283,7 @@ def test_the_time_for_which_a_host_lay_is_not_counted(store: Store, time: Time) 
         at[0] += 4
         run.note(store, "a", "next", stage, clock)
     found = run.end(store, "next", clock)
-    assert words.host_is_done(found["roll"], "a") == (
+    assert table.host_is_done(found["roll"], "a") == (
         "a is done in 24 s (not counted: 16 min 40 s until it was carried on) | roll 1/1"
     )
     assert all(" ".join(line.split()).endswith(" 12 s - 24 s") for line in found["lines"][1:3]), found["lines"]
