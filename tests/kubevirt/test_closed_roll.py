@@ -117,6 +117,10 @@ def test_nothing_is_written_for_a_roll_that_was_closed(sim, operator, monkeypatc
     assert lease_of_n1(sim) == ""
 
 
+def phases(sim) -> list[str]:
+    return [one.get("status", {}).get("phase", "") for one in sim.all(VMIMS)]
+
+
 @pytest.mark.parametrize("let_finish", [False, True])
 def test_a_slice_ends_its_migrations_when_its_roll_is_aborted(sim, operator, let_finish) -> None:
     """While nothing is written, long before its time is up; and nothing else: the abort gives the node back. Those
@@ -124,12 +128,9 @@ def test_a_slice_ends_its_migrations_when_its_roll_is_aborted(sim, operator, let
     sim.add_vm("vm", "n1", migrate_seconds="600")
     begun_roll(sim, operator)
 
-    def phases() -> list[str]:
-        return [one.get("status", {}).get("phase", "") for one in sim.all(VMIMS)]
-
     with ThreadPoolExecutor(1) as pool:
         slices = pool.submit(service.run_slice, request_of(operator, roll_run="us", seconds=100.0))
-        sim.until(lambda: phases() == ["Running"])
+        sim.until(lambda: phases(sim) == ["Running"])
         store = RollLease(Client(operator.auth), "default")
         assert run.abort(store, "abort", "", system_clock(), let_finish=let_finish)["answer"] == "go"
         with pytest.raises(RollTakenOver):
@@ -137,11 +138,26 @@ def test_a_slice_ends_its_migrations_when_its_roll_is_aborted(sim, operator, let
     marked = any(text.startswith("mark on") for text in sim.leftovers())
     assert marked is let_finish
     if let_finish:
-        assert phases() == ["Running"]
+        assert phases(sim) == ["Running"]
     else:
-        sim.until(lambda: "Running" not in phases())
+        sim.until(lambda: "Running" not in phases(sim))
     assert sim.find(NODES, "n1", "")["spec"]["unschedulable"] and sim.node_of("vm") == "n1"
     assert lease_of_n1(sim) == ""
+
+
+def test_a_slice_that_begins_after_the_abort_ends_what_those_before_it_began(sim, operator) -> None:
+    """Between two slices a start of Python lies, and the abort comes to the node after one more."""
+    sim.add_vm("vm", "n1", migrate_seconds="600")
+    begun_roll(sim, operator)
+    first = service.run_slice(request_of(operator, roll_run="us", seconds=1.0, cursor=""))
+    sim.until(lambda: phases(sim) == ["Running"])
+    store = RollLease(Client(operator.auth), "default")
+    assert run.abort(store, "abort", "", system_clock())["answer"] == "go"
+    with pytest.raises(RollTakenOver):
+        service.run_slice(request_of(operator, roll_run="us", begun=True, cursor=first["cursor"]))
+    assert not [text for text in sim.leftovers() if text.startswith("mark on")]
+    sim.until(lambda: "Running" not in phases(sim))
+    assert sim.find(NODES, "n1", "")["spec"]["unschedulable"] and lease_of_n1(sim) == ""
 
 
 def test_the_lease_is_given_back_though_the_roll_was_closed_after_the_last_write(sim, operator, monkeypatch) -> None:

@@ -164,7 +164,7 @@ def check_host(
         check_run(roll, run, State.ABORTING)
         return True
     if roll is not None and run and roll.run_before == run:
-        raise RollTakenOver(words.is_taken_over(roll, run))
+        check_run(roll, run)  # it is not, and whether it was aborted is said with that
     if begun:
         if roll is not None and host in roll.out and refusal(roll, host, run, drains):
             raise RollTakenOver(words.is_taken_over(roll, run))

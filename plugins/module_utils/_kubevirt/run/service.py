@@ -115,7 +115,10 @@ def run_slice(request: Request) -> dict[str, Any]:
         try:
             drains = request.intent is Intent.DRAINED
             beside: list[str] = []
-            of_roll = check_host(*leased, system_clock(), request.begun, drains, beside.append)
+            of_roll = calling_off(
+                lambda: check_host(*leased, system_clock(), request.begun, drains, beside.append),
+                partial(_end_what_was_begun, platform, request),
+            )
         except RollTakenOver:
             _release_kept(platform.client, request)
             raise
@@ -148,6 +151,25 @@ def _release_kept(client: Client, request: Request) -> None:
         _lock(client, request).release_kept(cursor.lease)
 
 
+def _end_what_was_begun(platform: KubeVirtPlatform, request: Request, let_finish: bool) -> None:
+    """Of a slice that finds its roll aborted as it begins: those before it have asked for migrations."""
+    cursor = unpack(request.cursor) if request.begun else None
+    lock = platform.lock = _lock(platform.client, request)
+    lock.annotate = _annotations(platform, request)
+    if cursor is None or not lock.renew(cursor.lease):
+        return
+    try:
+        _call_off(platform, Engine(platform, request.policy, platform.resume(cursor)), request, let_finish)
+    finally:
+        lock.release()
+
+
+def _annotations(platform: KubeVirtPlatform, request: Request) -> Callable[[dict[str, str]], dict[str, str]]:
+    """What the node's Lease says while this slice has it."""
+    processes = {PROCESSES: lives.noted(request.playbook)}
+    return lambda notes: {**platform.lease_annotations(notes, request.run_id), **processes}
+
+
 def _locked(platform: KubeVirtPlatform, request: Request, roll: RollRecord | None) -> dict[str, Any]:
     """The slice while nobody else of ours works on the node. `roll`: to which it belongs; None: to none."""
     lock = _lock(platform.client, request)
@@ -161,9 +183,8 @@ def _locked(platform: KubeVirtPlatform, request: Request, roll: RollRecord | Non
 
 def _with_lock(platform: KubeVirtPlatform, request: Request, lock: Lock, roll: RollRecord | None) -> dict[str, Any]:
     client = platform.client
-    processes = {PROCESSES: lives.noted(request.playbook)}
     platform.lock = lock
-    lock.annotate = lambda notes: {**platform.lease_annotations(notes, request.run_id), **processes}
+    lock.annotate = _annotations(platform, request)
     platform.turns = Turns(OtherDrains(client, lock, platform.observer.watches.wake, platform.now))
 
     def before_write() -> None:

@@ -119,7 +119,9 @@ def _in_turn(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     if request.only:
         return _slice(platform, request)
     beside: list[str] = []
-    where, of_roll = check_roll(platform, request, beside.append)
+    where, of_roll = calling_off(
+        lambda: check_roll(platform, request, beside.append), partial(_end_what_was_begun, platform, request)
+    )
     platform.before_write()
     if request.intent is Intent.ACTIVE and not request.begun:
         roll.note_seen(*where, Stage.RESTORING)
@@ -129,6 +131,20 @@ def _in_turn(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     if found["phase"] == NodePhase.DRAINED.value:
         roll.note_seen(*where, Stage.EMPTY)
     return with_warnings(found, beside)
+
+
+def _end_what_was_begun(platform: LibvirtPlatform, request: Request, let_finish: bool) -> None:
+    """Of a slice that finds its roll aborted as it begins: those before it have begun migrations."""
+    record = platform.load()
+    check_owner(record, request)
+    if record is not None and request.begun:
+        _call_off(platform, _engine(platform, request, record), request, let_finish)
+
+
+def _engine(platform: LibvirtPlatform, request: Request, record: NodeRecord) -> Engine:
+    drains = request.intent is Intent.DRAINED and not request.only
+    platform.few.begin(record, request.policy, platform.now(), drains and request.begun)
+    return Engine(platform, request.policy, record, read_all=platform.few.read_all)
 
 
 def with_warnings(found: dict[str, Any], more: list[str]) -> dict[str, Any]:
@@ -177,8 +193,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     record.playbook = request.playbook
     hooks.record_answers(record, request.hooks_done)  # its first step writes them
     drains = request.intent is Intent.DRAINED and not request.only
-    platform.few.begin(record, request.policy, platform.now(), drains and request.begun)
-    engine = Engine(platform, request.policy, record, read_all=platform.few.read_all)
+    engine = _engine(platform, request, record)
     outcome = calling_off(
         lambda: engine.run(platform.now() + request.seconds, live=request.live),
         partial(_call_off, platform, engine, request),

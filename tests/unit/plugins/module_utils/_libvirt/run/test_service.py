@@ -238,3 +238,25 @@ def test_while_it_waits_a_slice_asks_whether_it_is_still_wanted() -> None:
     made.ask_before_writes(closed)
     with pytest.raises(RollTakenOver):
         made.wait(30.0)
+
+
+@pytest.mark.parametrize(("begun", "ended"), [(True, [False]), (False, [])])
+def test_a_slice_that_begins_after_the_abort_ends_what_those_before_it_began(
+    monkeypatch: pytest.MonkeyPatch, begun: bool, ended: list[bool]
+) -> None:
+    """Between two slices a start of Python lies, and the abort comes to the host after one more."""
+    found: list[bool] = []
+
+    def aborted(*_where: Any) -> Any:
+        error = RollTakenOver("aborted")
+        error.let_finish = False
+        raise error
+
+    monkeypatch.setattr(service, "check_roll", aborted)
+    monkeypatch.setattr(service.Engine, "call_off", lambda _engine, let_finish: found.append(let_finish))
+    made = LibvirtPlatform(HostConfig("a", "test:///default"), [])
+    monkeypatch.setattr(made, "load", lambda: NodeRecord(node="a", run_id="r"))
+    request = Request(HostConfig("a", "test:///default"), [], Policy(), Intent.DRAINED, "r", begun=begun)
+    with pytest.raises(RollTakenOver):
+        service._in_turn(made, request)
+    assert found == ended
