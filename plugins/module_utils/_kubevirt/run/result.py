@@ -7,13 +7,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..._core.decision import hooks
+from ..._core.decision.actions import NodePhase
+from ..._core.model.observation import Observation
 from ..._core.model.record import Ending, NodeRecord
 from ..._core.reasons.reason import Platform, Reason
-from ..._core.run.engine import Slice
+from ..._core.run import report
+from ..._core.run.engine import Slice, SliceEnd
+from ..._core.run.start import Request
 from ..objects import facts
+from ..pods.evict import PodsResult
 from ..records.node_record import Instance
 from . import unsupported
 
@@ -69,3 +75,38 @@ def needs(outcome: Slice, known: Mapping[str, Instance]) -> list[dict[str, str]]
         if one is not None:
             need.update(name=one.name, namespace=one.namespace)
     return found
+
+
+def result(
+    outcome: Slice,
+    request: Request,
+    other_pods: PodsResult,
+    known: Mapping[str, Instance],
+    gone: list[str],
+    changed: bool,
+    closed: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The slice in result form, the same keys as on libvirt, and the other pods. `closed`: as report.Report has it."""
+    found = report.of_slice(outcome, request)
+    ended, phase, certificate = found.ended, found.phase, found.certificate
+    emptied = phase in (NodePhase.EMPTY, NodePhase.DRAINED)
+    if emptied and other_pods.phase is not NodePhase.EMPTY:
+        phase, certificate = other_pods.phase, None
+        ended = SliceEnd.FINAL if phase is NodePhase.BLOCKED else SliceEnd.OUT_OF_TIME
+    vms = vm_rows(found.vms, known)
+    return replace(
+        found,
+        ended=ended,
+        phase=phase,
+        changed=changed,
+        vms=vms,
+        certificate={**certificate, "pods": gone} if certificate else None,
+        needs=needs(outcome, known),
+        findings=(*outcome.findings, *other_pods.findings),
+        cordonedby_others=by_others(outcome.observation, request.node),
+        closed=closed,
+    ).to_dict(nudges=nudges(vms), pods=other_pods.rows)
+
+
+def by_others(obs: Observation, node: str) -> bool:
+    return obs.nodes[node].cordoned and not obs.nodes[node].our_cordon

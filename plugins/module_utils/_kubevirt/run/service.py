@@ -14,7 +14,6 @@ from typing import Any
 
 from ..._core.decision.actions import NodePhase
 from ..._core.decision.hooks import record_answers
-from ..._core.model.observation import Observation
 from ..._core.model.policy import Policy
 from ..._core.model.record import Intent, NodeRecord
 from ..._core.reasons.reason import Platform
@@ -36,7 +35,6 @@ from ..observe.control_node import refuse_own_node
 from ..pods.evict import PodDrain, PodsResult
 from ..pods.filters import PodOptions
 from ..records.lease import PROCESSES, Lock
-from ..records.node_record import Instance
 from ..records.roll import RollLease, system_clock
 from ..requests.rights import check_before_a_drain
 from ..requests.signature import note_on_node
@@ -44,7 +42,7 @@ from ..turns.other_drains import OtherDrains
 from ..turns.turns import Turns
 from .cursor import pack, pack_left, pack_wait, unpack, unpack_left, unpack_wait
 from .platform import KubeVirtPlatform
-from .result import needs, nudges, vm_rows, warnings
+from .result import by_others, nudges, result, vm_rows, warnings
 
 # Seconds for which the node's Lease is waited for before that is said.
 _SAYS_AFTER = 3.0
@@ -268,7 +266,8 @@ def _slice(
         saved = ("", float("-inf"))  # so that the first step writes them
     outcome, other_pods, changed, saved = _work(platform, request, record, pods, saved)
     known, gone = platform.records.instances, sorted(platform.records.pods)
-    found = result(outcome, request, other_pods, known, gone, changed, closed_beside_cordon(platform.observer.own()))
+    closed = closed_beside_cordon(platform.observer.own())
+    found = result(outcome, request, other_pods, known, gone, changed or bool(request.hooks_done), closed)
     reported = platform.observer.rates.result_fields
     warned = [*warnings(outcome.record, platform.observer.own()), *reported.get("warnings", ())]
     found.update({**before, **reported, **({"warnings": warned} if warned else {})})
@@ -350,41 +349,6 @@ def _nothing_to_restore(platform: KubeVirtPlatform, request: Request) -> dict[st
     return found.to_dict(nudges=0, pods=[])
 
 
-def result(
-    outcome: Slice,
-    request: Request,
-    other_pods: PodsResult,
-    known: Mapping[str, Instance],
-    gone: list[str],
-    changed: bool,
-    closed: Sequence[str] = (),
-) -> dict[str, Any]:
-    """The slice in result form, the same keys as on libvirt, and the other pods. `closed`: as report.Report has it."""
-    found = report.of_slice(outcome, request)
-    ended, phase, certificate = found.ended, found.phase, found.certificate
-    emptied = phase in (NodePhase.EMPTY, NodePhase.DRAINED)
-    if emptied and other_pods.phase is not NodePhase.EMPTY:
-        phase, certificate = other_pods.phase, None
-        ended = SliceEnd.FINAL if phase is NodePhase.BLOCKED else SliceEnd.OUT_OF_TIME
-    vms = vm_rows(found.vms, known)
-    return replace(
-        found,
-        ended=ended,
-        phase=phase,
-        changed=changed or bool(request.hooks_done),
-        vms=vms,
-        certificate={**certificate, "pods": gone} if certificate else None,
-        needs=needs(outcome, known),
-        findings=(*outcome.findings, *other_pods.findings),
-        cordoned_by_others=_by_others(outcome.observation, request.node),
-        closed=closed,
-    ).to_dict(nudges=nudges(vms), pods=other_pods.rows)
-
-
-def _by_others(obs: Observation, node: str) -> bool:
-    return obs.nodes[node].cordoned and not obs.nodes[node].our_cordon
-
-
 def check_now(
     platform: KubeVirtPlatform, request: Request, policy: Callable[[], Policy] | None = None
 ) -> tuple[dict[str, Any], Checked]:
@@ -399,9 +363,6 @@ def check_now(
     found = report.of_check(seen)
     vms = vm_rows(found.vms, platform.records.instances)
     told = replace(
-        found,
-        vms=vms,
-        findings=(*found.findings, *pods.findings),
-        cordoned_by_others=_by_others(seen.obs, request.node),
+        found, vms=vms, findings=(*found.findings, *pods.findings), cordoned_by_others=by_others(seen.obs, request.node)
     ).to_dict(nudges=nudges(vms), pods=pods.rows, **platform.observer.rates.result_fields)
     return told, seen
