@@ -26,23 +26,24 @@ SECONDS = (0.0, 10.0, FOR_GOOD)
 @dataclass
 class Recorded:
     """The undisturbed run. `first`: the number of the first point that is perturbed. `wants`: the end of each command;
-    `backs`: of a restore after it."""
+    `backs`: of a restore after it. `ends`: what each command says of its end."""
 
     scenario: Scenario
     points: list[Point]
     first: int
     wants: list[Facts]
     backs: list[Facts]
+    ends: list[Facts]
     uuids: list[str]
 
 
 def record(scenario: Scenario) -> Recorded:
     play = scenario.play(recording=True)
-    first, wants, backs = 1, [], []
+    first, wants, backs, ends = 1, [], [], []
     for number, command in enumerate(scenario.commands):
         if number == scenario.begin:
             first = play.count + 1
-        play.command(command)
+        ends.append(verdicts(play.command(command)))
         settle(play)
         wants.append(facts(play.fleet))
         aside = scenario.play()
@@ -52,7 +53,7 @@ def record(scenario: Scenario) -> Recorded:
         aside.command(Command("active", command.node, command.only))
         settle(aside)
         backs.append(facts(aside.fleet))
-    return Recorded(scenario, list(play.points), first, wants, backs, sorted(play.watch.names))
+    return Recorded(scenario, list(play.points), first, wants, backs, ends, sorted(play.watch.names))
 
 
 def settle(play: Play) -> None:
@@ -175,6 +176,10 @@ def _end(run: Recorded, number: int, back: bool, play: Play) -> list[Wrong]:
         play.results[-1]["came_later"] = {case.arg}
     back = command.intent == "active"
     wrong += judge(_loose(want, back, run, play), play.fleet, play.watch, play.results, by_others, excused)
+    if not by_others and not back and of_a_moment(case):
+        said = [f"a moment's fault: {key}" for key in differences(want, facts(play.fleet))]
+        said += [f"a moment's fault: {key} says {play.results[-1]}" for key in differences(run.ends[number], verdicts(play.results[-1]))]
+        wrong += [Wrong("differences_unexplained", text) for text in said]
     _heal(play)
     for _again in range(2):
         if not differences(_loose(want, back, run, play), facts(play.fleet)):
@@ -190,6 +195,24 @@ def _end(run: Recorded, number: int, back: bool, play: Play) -> list[Wrong]:
             for key in differences(_loose(want, back, run, play), facts(play.fleet))
         ]
     return wrong
+
+
+def verdicts(result: dict[str, Any]) -> Facts:
+    """What a command says of its end: the phase, and of each VM how it ended."""
+    found: Facts = {"phase": result["phase"], "certificate": result.get("certificate")}
+    found.update({f"verdict of {uuid}": row["verdict"] for uuid, row in result.get("vms", {}).items()})
+    return found
+
+
+def of_a_moment(case: Case) -> bool:
+    """A fault that is over when it is seen. No reason excuses that it changes the end."""
+    if case.kind in ("stale", "stale_all", "unseen", "lost_answer"):
+        return True
+    if case.kind in ("kill", "kill_holder"):
+        return case.then == "again"
+    if case.kind in ("no_answer", "refused"):
+        return case.arg[1] == 0.0
+    return case.kind == "error" and case.arg == 0.0
 
 
 def _why(play: Play) -> str:

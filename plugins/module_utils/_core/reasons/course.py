@@ -178,10 +178,12 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.VMLost: Row(
         "The VM is on no host, in two full reads of all hosts.",
-        "See libvirtd's logs. The last definition is in the host's record and its copies.",
+        "See libvirtd's logs. The last definition is in the host's record and its copies. If it was deleted on purpose,"
+        " restore the host, and once more: the second restore forgets it.",
         on_kubevirt=Words(
             "The VM should run, and two full reads of the cluster find no instance of it.",
-            "Check the events of its VirtualMachine and virt-controller's log.",
+            "Check the events of its VirtualMachine and virt-controller's log. If it is not to run any more, restore the"
+            " node, and once more: the second restore forgets it.",
         ),
         plane=Plane.DATA,
     ),

@@ -161,6 +161,8 @@ def _continue_record(entry: VMRecord, now: float, restored: bool, rebooted: bool
         entry.ending = Ending.NONE.value
     if entry.reason == Reason.Forbidden.value:
         entry.note(None)  # it may have been granted since
+    if entry.ending == Ending.LOST.value and restored:
+        entry.was_active = False  # said once, with the remedy: whoever asks again says that it was deleted
     if entry.ending in (Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value):
         if entry.reason == Reason.ShutdownTimedOut.value and restored:
             entry.stop_requests = 0  # said once; if it still runs, it is taken to be deaf

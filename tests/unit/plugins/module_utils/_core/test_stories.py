@@ -214,6 +214,18 @@ def test_a_vm_that_is_lost_while_it_moves_is_never_drained() -> None:
     assert ended(outcome) == ("lost", "VMLost")
 
 
+def test_a_lost_vm_is_told_by_each_command_until_a_second_restore_takes_it_for_deleted() -> None:
+    made = two(vm(1, "a"))
+    made.at(made.clock + 1.0, lambda: made.crash("b", 5.0))
+    made.at(made.clock + 1.1, lambda: made.power_off("a", "u1", vanish=True))
+    run(made)
+    assert ended(run(made, name="again")) == ("lost", "VMLost")
+    back = run(made, intent="active", name="back")
+    assert (back.phase, ended(back)) == (NodePhase.BLOCKED, ("lost", "VMLost"))
+    assert run(made, intent="active", name="back again").phase is NodePhase.ACTIVE
+    assert (made.machines["a"].record, run(made, name="anew").phase) == (None, NodePhase.DRAINED)
+
+
 def test_two_domains_that_run_are_told_and_not_touched() -> None:
     made = two(vm(1, "a"))
     made.machines["b"].domains["u1"] = replace(made.machines["a"].domains["u1"])
