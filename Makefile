@@ -284,6 +284,9 @@ test-kill: deps ## kill the run at 20 moments; the same command again must carry
 test-cancel: deps ## cancel 80 rolls in every way; the same command again carries on, or abort.yml gives back
 	$(RUN) tests/cancel/run.py $(CANCEL_ARGS)
 
+chaos: venv ## what happens to a simulated cluster in the middle of a drain or a roll (CASES=40 SEED=S; half an hour)
+	$(RUN) tests/chaos/run.py $(CASES:%=--cases %) $(SEED:%=--seed %) $(CHAOS_ARGS)
+
 perturb: venv ## a fleet in memory: each scenario once for each point of it and each fault of order (10 minutes)
 	$(RUN) tests/perturb/run.py $(PERTURB_ARGS)
 
@@ -353,4 +356,4 @@ help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo recover-demo recover-demo-kubevirt postcopy-demo converge-demo test-fencing demo-kubevirt \
-	lab-up lab-down test-kill test-cancel perturb small-world test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-converge bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help
+	lab-up lab-down test-kill test-cancel chaos perturb small-world test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-converge bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help

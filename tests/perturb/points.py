@@ -176,10 +176,10 @@ def _end(run: Recorded, number: int, back: bool, play: Play) -> list[Wrong]:
         play.results[-1]["came_later"] = {case.arg}
     back = command.intent == "active"
     wrong += judge(_loose(want, back, run, play), play.fleet, play.watch, play.results, by_others, excused)
-    if not by_others and not back and of_a_moment(case):
-        said = [f"a moment's fault: {key}" for key in differences(want, facts(play.fleet))]
-        said += [f"a moment's fault: {key} says {play.results[-1]}" for key in differences(run.ends[number], verdicts(play.results[-1]))]
-        wrong += [Wrong("differences_unexplained", text) for text in said]
+    if not by_others and not back and not command.check and of_a_moment(case):
+        said = verdicts(play.results[-1])
+        changed = differences(want, facts(play.fleet)) + differences(run.ends[number], said)
+        wrong += [Wrong("differences_unexplained", f"a moment's fault: {key} ({said})") for key in changed]
     _heal(play)
     for _again in range(2):
         if not differences(_loose(want, back, run, play), facts(play.fleet)):

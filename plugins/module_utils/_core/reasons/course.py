@@ -182,8 +182,8 @@ ROWS: dict[Reason, Row] = {
         " restore the host, and once more: the second restore forgets it.",
         on_kubevirt=Words(
             "The VM should run, and two full reads of the cluster find no instance of it.",
-            "Check the events of its VirtualMachine and virt-controller's log. If it is not to run any more, restore the"
-            " node, and once more: the second restore forgets it.",
+            "Check the events of its VirtualMachine and virt-controller's log. If it is not to run any more, restore"
+            " the node, and once more: the second restore forgets it.",
         ),
         plane=Plane.DATA,
     ),
