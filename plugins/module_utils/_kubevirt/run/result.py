@@ -103,7 +103,7 @@ def result(
         certificate={**certificate, "pods": gone} if certificate else None,
         needs=needs(outcome, known),
         findings=(*outcome.findings, *other_pods.findings),
-        cordonedby_others=by_others(outcome.observation, request.node),
+        cordoned_by_others=by_others(outcome.observation, request.node),
         closed=closed,
     ).to_dict(nudges=nudges(vms), pods=other_pods.rows)
 
