@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import Patient
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._called import Called
 
 
-class ActionModule(Patient):
-    MODULE = "virtops.maintenance.kubevirt_fleet_info"
+class ActionModule(Called):
+    MODULE = "kubevirt_fleet_info"
+    TELLS_WHO = False

@@ -4,28 +4,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import run_slices
-
-MODULE = "virtops.maintenance.kubevirt_migration"
-GOOD = {"migrated": "Migrated", "aborted": "Active"}
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._called import Moves
 
 
-class ActionModule(ActionBase):
-    """Calls kubevirt_migration slice by slice and shows what changed. Decides nothing."""
-
-    _supports_check_mode = True
-    position = None  # says which VM of those it is that a roll moves back; set by who runs this action in a roll
-
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        base = super().run(tmp, task_vars)
-
-        def call(args: dict[str, Any]) -> dict[str, Any]:
-            return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
-
-        result = run_slices(call, given(self._task.args), GOOD, bool(self._task.check_mode), self.position)
-        return {**base, **result}
+class ActionModule(Moves):
+    MODULE = "kubevirt_migration"
+    TELLS_WHO = False

@@ -4,33 +4,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from ansible.plugins.action import ActionBase
-
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, own_uuid
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_hooks, check_rules
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._slices import run_slices
-
-MODULE = "virtops.maintenance.virt_drain"
-GOOD = {"drained": "Drained", "cordoned": "Cordoned", "active": "Active"}
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._called import Drains
 
 
-class ActionModule(ActionBase):
-    """Calls virt_drain slice by slice and shows what changed. Decides nothing."""
-
-    _supports_check_mode = True
-    position = None  # says where the host is in its roll; set by who runs this action in a roll
-
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        base = super().run(tmp, task_vars)
-        check_rules(self._task.args)
-        check_hooks(self._task.args, self._loader)
-
-        def call(args: dict[str, Any]) -> dict[str, Any]:
-            return self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
-
-        args = {"controller_uuid": own_uuid(), "roll_run": own_run(), **given(self._task.args)}
-        result = run_slices(call, args, GOOD, bool(self._task.check_mode), self.position)
-        return {**base, **result}
+class ActionModule(Drains):
+    MODULE = "virt_drain"

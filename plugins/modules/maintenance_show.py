@@ -7,11 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: maintenance_show
-short_description: Print lines as they are
+short_description: Print lines as they are, or what became of the hosts of a play
 version_added: 0.1.0
 description:
   - Prints a table or a report for people, without quotes, as C(ansible.builtin.debug) cannot.
   - What a terminal would obey is written out, so a name is no line and no colour.
+  - The playbooks of this collection use it. It is internal to them, and may change in any release.
 author:
   - The virtops.maintenance contributors (@virtops)
 options:
@@ -25,6 +26,19 @@ options:
     type: list
     elements: str
     default: []
+  of:
+    description:
+      - Of what the hosts of the play are shown, from what the roles left in their variables. It is returned as well.
+      - V(drains) shows nothing and leaves its figures to later jobs of a workflow, as V(status) and V(abort) do.
+    type: str
+    choices: [drains, preflight, status, abort]
+  request:
+    description: What else O(of) is made of.
+    type: dict
+    default: {}
+  dest:
+    description: A file on the controller that gets what O(of) returns, as JSON.
+    type: path
 extends_documentation_fragment:
   - virtops.maintenance._attributes
 attributes:
@@ -40,9 +54,11 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Show how far the roll is
+- name: Show the two lines of a report
   virtops.maintenance.maintenance_show:
-    lines: "{{ maintenance_status.lines }}"
+    lines:
+      - host-a is empty
+      - host-b is next
   run_once: true
 """
 

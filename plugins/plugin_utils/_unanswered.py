@@ -17,9 +17,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
-
 from ._lines import plain, stamped
 
 Call = Callable[..., dict[str, Any]]
@@ -91,23 +88,3 @@ class Unanswered:
                     return result
 
         return answered
-
-
-class Patient(ActionBase):
-    """Calls a module that reads, again while the API does not answer. Decides nothing."""
-
-    MODULE = ""
-    _supports_check_mode = True
-    position: Callable[[], str] | None = None  # of the host in its roll, which has had answers
-
-    def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        base = super().run(tmp, task_vars)
-
-        def call(args: dict[str, Any]) -> dict[str, Any]:
-            return dict(self._execute_module(module_name=self.MODULE, module_args=args, task_vars=task_vars))
-
-        return {**base, **Unanswered(Display().display).patient(call, not self.position)(self.options())}
-
-    def options(self) -> dict[str, Any]:
-        """Of the module."""
-        return dict(self._task.args)

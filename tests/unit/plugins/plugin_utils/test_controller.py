@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.virtops.maintenance.plugins.plugin_utils import _called
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_uuid
 
 ACTIONS = "ansible_collections.virtops.maintenance.plugins.action"
@@ -42,7 +43,7 @@ def test_whatever_stops_a_vm_or_says_so_is_told_which_one_it_must_not(
         told.append(more["module_args"])
         return {"ended": "final", "phase": "Drained", "node": "a", "vms": []}
 
-    monkeypatch.setattr(module, "own_uuid", lambda: "ours")
+    monkeypatch.setattr(_called, "own_uuid", lambda: "ours")
     monkeypatch.setattr(ActionBase, "run", lambda *_args, **_more: {})
     monkeypatch.setattr(module.ActionModule, "_execute_module", call)
     plugin = module.ActionModule.__new__(module.ActionModule)

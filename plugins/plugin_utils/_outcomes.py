@@ -1,0 +1,72 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What became of the hosts of a play, put together from what its roles left in their variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight import report
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import figures, status
+
+Doc = dict[str, Any]
+HostVars = Mapping[str, Mapping[str, Any]]
+
+
+def _drains(_request: Doc, hosts: Sequence[str], hostvars: HostVars) -> Doc:
+    results = {name: hostvars[name].get("drain_result") or {} for name in hosts}
+    return {"stats": figures.of_drains(hosts, results)}
+
+
+def _preflight(request: Doc, hosts: Sequence[str], hostvars: HostVars) -> Doc:
+    """`request`: `fail_on`, as the role preflight has it. Hosts that were not checked are left out."""
+    results = {name: hostvars[name].get("preflight_result") for name in hosts}
+    return report.report({name: found for name, found in results.items() if found}, request["fail_on"])
+
+
+def _status(request: Doc, _hosts: Sequence[str], hostvars: HostVars) -> Doc:
+    """`request`: what was read of the roll. Of hosts that are out the role drain has left more."""
+    names = [row["name"] for row in request["hosts"] if row["name"] in hostvars]
+    infos = {name: hostvars[name].get("drain_info") for name in names}
+    return status.report(request, {name: info for name, info in infos.items() if info})
+
+
+def _abort(request: Doc, hosts: Sequence[str], hostvars: HostVars) -> Doc:
+    """`request`: `out`, the names of the hosts that were out, and `roll`, the record as the abort found it, or None."""
+
+    def restore(name: str) -> Mapping[str, Any]:
+        if name not in hostvars:
+            return {"msg": "it is not in the inventory, so nothing was done with it"}
+        if name not in hosts:
+            return {
+                "msg": "it is not among the hosts of this command, so nothing was done with it: abort without a limit"
+            }
+        return hostvars[name].get("restore_result") or {}
+
+    return status.aborted(request["roll"], request["out"], {name: restore(name) for name in request["out"]})
+
+
+_OF: dict[str, Callable[[Doc, Sequence[str], HostVars], Doc]] = {
+    "drains": _drains,
+    "preflight": _preflight,
+    "status": _status,
+    "abort": _abort,
+}
+# Under which name an AWX workflow finds the figures.
+_STATS = {"drains": "maintenance_drain_stats", "status": "maintenance_roll_stats", "abort": "maintenance_roll_stats"}
+KINDS = tuple(_OF)
+
+
+def outcome(kind: str, request: Doc, variables: Mapping[str, Any]) -> Doc:
+    """The result of a task that shows it. `variables`: of the task."""
+    found = _OF[kind](request, variables["ansible_play_hosts_all"], variables["hostvars"])
+    if kind in _STATS:
+        # As set_stats does it, without a task of its own that prints three lines.
+        found["ansible_stats"] = {"data": {_STATS[kind]: found["stats"]}}
+    return found
+
+
+__all__ = ["KINDS", "outcome"]
