@@ -10,7 +10,11 @@ when the next one would be short enough to pause the guest for it. A guest whose
 whose passes do not is told by three of them, or by one that is long: what it writes is then its whole working set, and
 that does not shrink by waiting.
 
-Before the first pass is over nothing of this is known. Only a rate that was measured before the migration helps there.
+Before the first pass is over nothing of this is known. Only what was measured helps there: what was written in a
+second as it began, and in the first ten. Who writes steadily writes to no more memory in each of the ten than in that
+one; who wrote clearly more has bursts, and the second fell into a pause. Who wrote to little more in all of the ten
+than in the one writes to the same memory over and over: so it is known what is written in a pass of the length that
+the guest may be paused.
 """
 
 from __future__ import annotations
@@ -27,6 +31,10 @@ LONG = 4.0  # ... however few they are, if they took so many; what is older is f
 SHRINKS = 0.9  # the next pass over this one, below which a guest comes to its end
 NEARLY = 0.9  # of what the link carries: in a pause, which is shorter, it writes relatively more than in a second
 FIRST_KNOWN = 5.0  # s with the link in the first pass, after which what the link carries is known
+SHORT = 1.0  # s: a measurement of so long tells what is written at once, and a longer one what bursts there are:
+BURSTS = 1.3  # times the rate of the short one is a burst that the short one missed, ...
+GREAT = 0.5  # ... and so many times what the link carries is one that does not let it come to its end
+OVER_AND_OVER = 0.3  # of what the long one saw in all, as seen by the short one: then that was all
 
 
 @dataclass(frozen=True)
@@ -76,6 +84,8 @@ class Convergence:
     def __init__(self, allowed: float = 0.0, writes: float = 0.0) -> None:
         self._allowed = allowed or HYPERVISOR_PAUSE
         self._writes = writes
+        self._short: float | None = None  # the most of the short measurements
+        self._long = (0.0, 0.0)  # of the longer ones: rate, seconds
         self._iteration = -1
         self._turns: deque[_Turn] = deque()
 
@@ -83,9 +93,13 @@ class Convergence:
         """From now on the guest may be paused for so long."""
         self._allowed = seconds
 
-    def note_writes(self, writes: float) -> None:
-        """Bytes that were written in a second, as it began; 0: not measured. The most counts."""
+    def note_writes(self, writes: float, seconds: float = SHORT) -> None:
+        """Bytes per second to which it wrote, as they were measured for so long. The most counts."""
         self._writes = max(self._writes, writes)
+        if seconds > SHORT:
+            self._long = max(self._long, (writes, seconds))
+        else:
+            self._short = max(self._short or 0.0, writes)
 
     def pause(self) -> None:
         """It has the link no more: what is written meanwhile says nothing of the time in which it has it."""
@@ -112,16 +126,33 @@ class Convergence:
         self._turns.append(_Turn(had, float(seen.remaining), seen.processed))
 
     def _in_the_first(self, had: float, seen: Look) -> Forecast:
-        """Measured before: what it writes in a second, at least, is left at the end of any pass of a second."""
+        """What it writes in the time of a measurement, at least, is left at the end of any pass that takes so long."""
         first = self._turns[0]
         passed = had - first.had
         if not self._writes or passed < FIRST_KNOWN:
             return Forecast()
         carries = (first.size - seen.remaining) / passed
-        if carries <= 0 or self._writes < NEARLY * carries:
+        if carries <= 0:
             return Forecast()
-        pause = self._writes / carries
-        return Forecast(None if pause <= self._allowed else False, self._writes, carries, pause, self._allowed)
+        writes, seconds = self._too_much(carries)
+        if not writes:
+            return Forecast()
+        pause = writes * seconds / carries
+        return Forecast(None if pause <= self._allowed else False, writes, carries, pause, self._allowed)
+
+    def _too_much(self, carries: float) -> tuple[float, float]:
+        """The measurement that says that it writes too much: rate and seconds, or twice 0."""
+        if self._writes >= NEARLY * carries:
+            return self._writes, SHORT
+        rate, seconds = self._long
+        if self._short is None or not rate:
+            return 0.0, 0.0
+        if rate >= max(BURSTS * self._short, GREAT * carries):
+            return rate, seconds
+        part = min(1.0, self._short / (rate * seconds))
+        in_a_pause = rate * seconds * (1 - math.pow(1 - part, self._allowed))
+        again = part >= OVER_AND_OVER and in_a_pause >= self._allowed * carries
+        return (self._short, SHORT) if again else (0.0, 0.0)
 
     def _by_its_passes(self, left: float) -> Forecast:
         first, last = self._turns[0], self._turns[-1]

@@ -102,9 +102,9 @@ class Deadlines:
         self._throttle = 0
         self._steps: list[str] = []
 
-    def note_writes(self, writes: float | None) -> None:
-        """Bytes/s, as they were measured when it began; None: not yet."""
-        self._converges.note_writes(writes or 0.0)
+    def note_writes(self, writes: float, seconds: float) -> None:
+        """Bytes/s, as they were measured for so many seconds before it began or in its first pass."""
+        self._converges.note_writes(writes, seconds)
 
     @property
     def steps(self) -> list[str]:

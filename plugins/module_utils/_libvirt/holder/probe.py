@@ -23,15 +23,15 @@ from ..._core.link.deadline import DeadlineAction
 from ..._core.model.observation import AbortStatus, Mode, State
 from ..domain.state import PAUSED, to_state
 from ..host.connection import LibvirtProblem, libvirt
-from ..host.dirty_rate import known
+from ..host.dirty_rate import Rate, known
 from .links import Local
 from .migrate import outgoing_job
 
 FAST, SLOW = 0.1, 0.4  # least seconds between two looks: with the link, and without
 # A look makes QEMU's main thread work, and libvirtd's: so many a second, for all of them.
 FAST_LOOKS, SLOW_LOOKS = 30, 12
-MIB = 1 << 20
-MEASURED_BY = 3.0  # s of a migration, after which what QEMU was asked to measure as it began is there
+MEASURED_BY = 3.0  # s of a migration, after which what QEMU was asked to measure as it began may be there ...
+LOOK_AGAIN = 1.0  # ... and after which it is looked for again
 END_FOR = 30.0  # seconds to wait for the end of a call to libvirt
 # Seconds for which a VM must stand still before its owner may have suspended it: a switch-over is shorter.
 STANDS_STILL = 1.0
@@ -114,7 +114,8 @@ class Probe:
         self.sample = Sample()
         self.seen = False  # a job was seen at all
         self.gone = False  # a job was seen, and is no more
-        self.writes: float | None = None  # bytes in a second, as QEMU measured it; None: that was not read yet
+        self.measured: Rate | None = None  # as QEMU measured what the guest writes; None: that was not read yet
+        self._read_at = MEASURED_BY
         self.mode = Mode.PRE_COPY
         self.suspended = False  # by its owner, while it migrates
         self.abort_status = AbortStatus.NONE  # FAILED: not any more, post-copy runs
@@ -183,18 +184,19 @@ class Probe:
         before = self.sample
         self.sample = to_sample(stats, time.monotonic())
         flows = self.sample.processed > 0
-        if self.writes is None and self.sample.iteration == 1 and self.sample.elapsed >= MEASURED_BY:
-            self.writes = self._read_writes()
+        if self.measured is None and self.sample.iteration == 1 and self.sample.elapsed >= self._read_at:
+            self._read_at = self.sample.elapsed + LOOK_AGAIN
+            self.measured = self._read_measured()
         if not self.seen or (flows and not before.processed):
             self._first_read(flows)
 
-    def _read_writes(self) -> float:
-        """Once, in a first pass that is long: before it is over nothing else tells what the guest writes."""
+    def _read_measured(self) -> Rate | None:
+        """In a first pass that is long: before it is over nothing else tells what the guest writes."""
         try:
-            return known(self._local.conn, self._dom) * MIB
+            return known(self._local.conn, self._dom)
         except libvirt.libvirtError as exc:
             self.message = str(exc)
-            return 0.0
+            return None
 
     def _look_for_suspend(self, now: float) -> None:
         """libvirt lets a VM be suspended while it migrates, and resumes it on its target.

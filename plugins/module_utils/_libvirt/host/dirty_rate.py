@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from .connection import libvirt
 
@@ -27,6 +27,7 @@ from .connection import libvirt
 MEASURING, MEASURED = 1, 2
 # The longest that libvirt takes, and how long a measurement is good for. Seconds.
 LONGEST = 60
+MIB = 1 << 20
 FRESH = 600
 # Beyond its time, for the sums over the samples of a large guest whose QEMU shares its processor.
 # Who is done is not waited for.
@@ -62,19 +63,28 @@ def measure(
     return {u: float(s["rate"]) for u, s in found.items() if _is_fresh(s, FRESH, now(), wall())}
 
 
-def begin(dom: Any) -> None:
-    """Let QEMU measure for a second, and do not wait for it: see `known`. Not while it migrates, that waits for the
-    job. Raises libvirtError."""
-    dom.startDirtyRateCalc(1, 0)
+class Rate(NamedTuple):
+    """Bytes/s, as they were measured for so many seconds."""
+
+    writes: float
+    seconds: float
 
 
-def known(conn: Any, dom: Any) -> float:
-    """MiB/s of one domain as it was measured in the last ten minutes, whoever asked; 0: it was not. Also while it
-    migrates. Raises libvirtError."""
+def begin(dom: Any, seconds: int = 1) -> None:
+    """Let QEMU measure for so long, and do not wait for it: see `known`. Not while it migrates, that waits for the
+    job; it may end while it does. Raises libvirtError, also while it measures already."""
+    dom.startDirtyRateCalc(seconds, 0)
+
+
+def known(conn: Any, dom: Any) -> Rate | None:
+    """Of one domain as it was measured in the last ten minutes, whoever asked; None: it was not, or it is being
+    measured. Also while it migrates. Raises libvirtError."""
     flags = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
     ((_same, stats),) = conn.domainListGetStats([dom], libvirt.VIR_DOMAIN_STATS_DIRTYRATE, flags)
     last = _of(stats)
-    return float(last["rate"]) if _is_fresh(last, FRESH, time.clock_gettime(time.CLOCK_MONOTONIC), time.time()) else 0.0
+    if not _is_fresh(last, FRESH, time.clock_gettime(time.CLOCK_MONOTONIC), time.time()):
+        return None
+    return Rate(float(last["rate"]) * MIB, float(last["seconds"]))
 
 
 def _of(stats: Stats) -> Stats:
@@ -82,6 +92,7 @@ def _of(stats: Stats) -> Stats:
         "status": stats.get("dirtyrate.calc_status", 0),
         "start": stats.get("dirtyrate.calc_start_time", 0),
         "rate": stats.get("dirtyrate.megabytes_per_second", 0),
+        "seconds": stats.get("dirtyrate.calc_period", 1),
     }
 
 

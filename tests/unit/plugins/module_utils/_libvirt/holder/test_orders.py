@@ -23,6 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import FinalPlace
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace, Sample
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.supervisor import Supervisor
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.dirty_rate import Rate
 
 MIB = 1 << 20
 ORDER: dict[str, Any] = {
@@ -82,13 +83,13 @@ def test_that_it_does_not_converge_is_told_while_it_runs_and_in_its_end() -> Non
     assert (found["steps"], found["writes"]) == (["aborted after 20 s"], 100 * MIB)
 
 
-@pytest.mark.parametrize(("learnt", "measured"), [(0.0, None), (150.0 * MIB, None), (0.0, 150.0 * MIB)])
+@pytest.mark.parametrize(("learnt", "measured"), [(0.0, None), (150.0 * MIB, None), (0.0, Rate(150.0 * MIB, 1.0))])
 def test_a_first_pass_that_tells_nothing_goes_by_what_was_learnt_or_measured(
-    learnt: float, measured: float | None
+    learnt: float, measured: Rate | None
 ) -> None:
     """100 MiB/s of 1 GiB."""
     made = job(order="migrate", writes=learnt, memory_mib=512, settings=asdict(MigrationSettings()))
-    made.probe.writes = measured
+    made.probe.measured = measured
     made.open = True
     for second in range(8):
         made.probe.sample = Sample(processed=second * 100 * MIB, remaining=(1024 - 100 * second) * MIB, iteration=1)
@@ -99,10 +100,10 @@ def test_a_first_pass_that_tells_nothing_goes_by_what_was_learnt_or_measured(
 def test_what_a_vm_writes_is_measured_while_it_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each measurement is read when the next one is due: the most counts, and nobody waits."""
     made = job(order="migrate")
-    rates, begun = iter([0.0, 10.0, 40.0, 20.0]), []
+    rates, begun = iter([None, 10.0, 40.0, 20.0]), []
     monkeypatch.setattr(holder_job, "libvirt", SimpleNamespace(libvirtError=OSError))
     monkeypatch.setattr(holder_job, "MEASURED_EVERY", 0)
-    monkeypatch.setattr(holder_job, "known", lambda _conn, _dom: next(rates))
+    monkeypatch.setattr(holder_job, "known", lambda _conn, _dom: (rate := next(rates)) and Rate(rate, 1.0))
 
     def begin(dom: str) -> None:
         begun.append(dom)
@@ -114,17 +115,18 @@ def test_what_a_vm_writes_is_measured_while_it_waits_for_its_turn(monkeypatch: p
     monkeypatch.setattr(made._admitted, "wait", lambda seconds=1.0: waits(seconds))  # a bound, where it is forgotten
     made.local = SimpleNamespace(conn=SimpleNamespace(lookupByUUIDString=lambda uuid: uuid))
     made._wait_for_turn()
-    assert (made._writes, begun) == (40 * MIB, ["u"] * 4)
+    assert ([rate.writes for rate in made._measured], begun) == ([10.0, 40.0, 20.0], ["u"] * 4)
 
 
 def test_as_it_begins_qemu_is_asked_what_the_guest_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before: during a migration that waits for the job. One that cannot measure is migrated all the same."""
     did: list[str] = []
 
-    def ask(_seconds: int, _flags: int) -> None:
-        did.append("measure")
+    def ask(seconds: int, _flags: int) -> None:
+        did.append(f"measure for {seconds} s")
         raise OSError
 
+    monkeypatch.setattr(holder_job, "known", lambda _conn, _dom: None)
     vm = SimpleNamespace(startDirtyRateCalc=ask, migrateToURI3=lambda *_all: did.append("migrate"))
     made = job(order="migrate")
     for name, does in (("_prepare", []), ("_ask_for_claim", None)):
@@ -134,8 +136,26 @@ def test_as_it_begins_qemu_is_asked_what_the_guest_writes(monkeypatch: pytest.Mo
     monkeypatch.setattr(holder_job, "copy_signs", lambda *_all: nullcontext())
     monkeypatch.setattr(holder_job, "params_of", lambda *_all: {})
     monkeypatch.setattr(holder_job, "flags_of", lambda *_all: 0)
+    made.local = SimpleNamespace(conn=None)
     made._call(vm)
-    assert did == ["measure", "migrate"]
+    assert did == ["measure for 10 s", "migrate"]
+
+
+@pytest.mark.parametrize(("memory_mib", "looks"), [(holder_job.LARGE, 3), (holder_job.LARGE - 1, 1)])
+def test_a_large_vm_is_measured_for_a_second_before_its_beginning_is_measured(
+    memory_mib: int, looks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QEMU takes one measurement at a time; a small VM does not wait for it."""
+    answers, did = iter([None, None, Rate(7.0, 1.0)]), []
+    monkeypatch.setattr(holder_job, "libvirt", SimpleNamespace(libvirtError=OSError))
+    monkeypatch.setattr(holder_job, "known", lambda _conn, _dom: did.append("look") or next(answers))
+    monkeypatch.setattr(holder_job, "begin", lambda _dom, seconds: did.append(f"{seconds} s"))
+    monkeypatch.setattr(holder_job.time, "sleep", lambda _seconds: None)
+    made = job(order="migrate", memory_mib=memory_mib)
+    made.local, made._asked = SimpleNamespace(conn=None), holder_job.time.monotonic()
+    made._measure_over_its_beginning("u")
+    assert did == [*["look"] * looks, "10 s"]
+    assert made._measured == ([Rate(7.0, 1.0)] if looks == 3 else [])
 
 
 @pytest.mark.parametrize("order", [{"settings": None}, {"order": "watch", "settings": None}])

@@ -73,6 +73,7 @@ class Fleet:
         over = self.clock >= at + seconds and uuid not in self.stuck
         told = {
             "dirtyrate.calc_status": dirty_rate.MEASURED if over else dirty_rate.MEASURING,
+            "dirtyrate.calc_period": seconds,
             "dirtyrate.calc_start_time": int(at + self.wall_ahead if self.starts_on_wall_clock else at),
         }
         return {**told, "dirtyrate.megabytes_per_second": rate} if over else told
@@ -115,7 +116,7 @@ def test_what_was_measured_is_known_to_all_for_ten_minutes(monkeypatch: pytest.M
     monkeypatch.setattr(dirty_rate.time, "clock_gettime", lambda _clock: fleet.now())
     found = {uuid: dirty_rate.known(fleet, uuid) for uuid in "ab"}
     fleet.clock += 601
-    assert (found, dirty_rate.known(fleet, "a")) == ({"a": 7.0, "b": 0.0}, 0.0)
+    assert (found, dirty_rate.known(fleet, "a")) == ({"a": (7.0 * (1 << 20), 2.0), "b": None}, None)
     assert fleet.asked == ["a"]
 
 
