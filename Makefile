@@ -312,7 +312,7 @@ bench-libvirt: deps ## against virsh loops, on the same machine (some 33 minutes
 bench-plan: venv ## the plan of a roll of 200 and of 1,000 hosts, against a bound and FIFO (BENCH_ARGS)
 	$(RUN) -m bench.plan_bench $(BENCH_ARGS)
 
-bench-converge: venv ## 2,000 guests in memory: who does not converge is recognised, the others are left alone (seconds)
+bench-converge: venv ## 2,000 guests in memory: who does not converge is recognised, the others are left alone (a minute)
 	$(RUN) -m bench.converge $(BENCH_ARGS)
 
 bench-roll: deps ## a roll against its plan and a bound: 40 hosts in memory, 5 on the lab; and what Ansible costs for a host

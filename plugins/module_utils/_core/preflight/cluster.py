@@ -213,7 +213,8 @@ def _version(number: int) -> str:
 
 
 def _post_copy(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
-    """The target's QEMU needs userfaultfd for the pages that arrive late; both hosts what resumes a broken one."""
+    """The target's QEMU needs userfaultfd for the pages that arrive late, and the source's when its VMs come back; both
+    need what resumes a broken one."""
     if facts.platform is not Platform.LIBVIRT:
         return
     if not any(c.way is Way.MIGRATE and c.migration.post_copy for c in choices.values()):
@@ -225,6 +226,10 @@ def _post_copy(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
             text = f"libvirt is {_version(host.libvirt_version)}: as of 8.5 it resumes a post-copy whose link broke."
             bad.setdefault(host.name, text)
     soft = facts.node not in bad and not set(facts.targets) <= set(bad)
+    for host in facts.hosts:
+        if host.name == facts.node and host.userfaultfd is False:
+            text = "Its kernel does not permit it: as the policy is, no VM could be migrated back."
+            yield Found(Reason.PostCopyNotPermitted, f"host {host.name}", text, soft=True)
     for name, text in bad.items():
         yield Found(Reason.PostCopyNotPermitted, f"host {name}", text, soft=soft)
     dark = sorted(name for name in facts.targets if known.get(name) is None)

@@ -43,6 +43,13 @@ def test_one_target_that_permits_post_copy_is_enough(fleet: Fleet) -> None:
     assert (row["severity"], row["subject"]) == ("warning", "host b")
 
 
+def test_a_host_that_its_vms_could_not_be_migrated_back_to_is_told(fleet: Fleet) -> None:
+    """Its own kernel: while they leave only the targets need it."""
+    mixed = (Measured("a", 0.1, 0), Measured("b", 0.1, -1), Measured("c", 0.1, -1))
+    row = fleet.look(POST_COPY, mixed)[Reason.PostCopyNotPermitted]
+    assert (row["severity"], row["subject"]) == ("warning", "host a")
+
+
 @pytest.mark.parametrize(("old", "severity"), [("a", "blocker"), ("b", "warning"), ("bc", "blocker"), ("", "")])
 def test_post_copy_is_refused_where_nobody_could_resume_it(fleet: Fleet, old: str, severity: str) -> None:
     fleet.user = 0
