@@ -34,7 +34,6 @@ FIRST_KNOWN = 5.0  # s with the link in the first pass, after which what the lin
 SHORT = 1.0  # s: a measurement of so long tells what is written at once, and a longer one what bursts there are:
 BURSTS = 1.3  # times the rate of the short one is a burst that the short one missed, ...
 GREAT = 0.5  # ... and so many times what the link carries is one that does not let it come to its end
-OVER_AND_OVER = 0.3  # of what the long one saw in all, as seen by the short one: then that was all
 
 
 @dataclass(frozen=True)
@@ -151,8 +150,7 @@ class Convergence:
             return rate, seconds
         part = min(1.0, self._short / (rate * seconds))
         in_a_pause = rate * seconds * (1 - math.pow(1 - part, self._allowed))
-        again = part >= OVER_AND_OVER and in_a_pause >= self._allowed * carries
-        return (self._short, SHORT) if again else (0.0, 0.0)
+        return (self._short, SHORT) if in_a_pause >= self._allowed * carries else (0.0, 0.0)
 
     def _by_its_passes(self, left: float) -> Forecast:
         first, last = self._turns[0], self._turns[-1]
