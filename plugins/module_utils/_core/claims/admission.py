@@ -14,8 +14,9 @@ sees the other.
 
 Slots are counted by a few hosts, the quorum. A slot is taken on each of them that answers, and
 counts if that is a majority of them; whoever asks counts what stands on any of those that it
-asked. Two majorities share a host, so of any two drains one has seen the other. A host that
-was away while a slot was taken is one of the minority, whenever it comes back.
+asked, and reads when all of its slots are made. Two majorities share a host, so the last of
+the drains that race has seen all others. A host that was away while a slot was taken is one of
+the minority, whenever it comes back.
 
 A claim that stood already is not a new one: another call made it, and only that is at stake
 now what this call made. Refused again, it stays, until the record says that it is not needed.

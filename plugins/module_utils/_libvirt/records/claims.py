@@ -102,7 +102,11 @@ class Claims:
         return json.dumps(text, sort_keys=True).encode()
 
     def _take_slots(self, kept: Sequence[Action], limits: Limits, answers: Answers) -> None:
-        """After the reservations: a slot never stands without its claim."""
+        """After the reservations: a slot never stands without its claim.
+
+        Read is only when all have been made: of drains that race, the last one to make its last slot then meets those
+        of all the others. Read one by one as they were made, three drains could each see one of the other two.
+        """
         if not kept:
             return
         made: dict[str, list[str]] = {}
@@ -115,7 +119,11 @@ class Claims:
                 for action in kept:
                     if store.create(self._slot(action), self._text(action)):
                         made.setdefault(action.vm, []).append(name)
-                slots.update(_slots_in(store.names()))
+            except (HostUnreachable, libvirt.libvirtError) as exc:
+                silent[name] = str(exc)
+        for name in [name for name in asked if name not in silent]:
+            try:
+                slots.update(_slots_in(self._hosts[name].store.names()))
             except (HostUnreachable, libvirt.libvirtError) as exc:
                 silent[name] = str(exc)
         answering = [name for name in asked if name not in silent]
