@@ -68,6 +68,7 @@ def outcome(lab: Lab, order: dict[str, Any]) -> dict[str, Any]:
 
 MOVE = """
 client = ensure_holder()
+client.subscribe()  # what is refused is over at once
 for order in orders:
     client.order(order)
 result = list(until(client, [o["uuid"] for o in orders]).values())
@@ -383,6 +384,7 @@ def test_a_migrate_order_for_a_job_under_way_adopts_it(lab: Lab, guest: Callable
     code = """
 import subprocess
 client = ensure_holder()
+client.subscribe()
 client.order(order)
 subprocess.run(["ip", "rule", "delete", *held], check=True)
 result = until(client, [order["uuid"]])[order["uuid"]]
