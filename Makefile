@@ -42,6 +42,8 @@ export VIRTOPS_REQUIRE_LAB := 1
 endif
 
 PYTEST := $(PY) -m pytest
+# What a part runs, unless PYTEST_ARGS names files of its own.
+tests = $(if $(filter tests/% ./tests/% $(CURDIR)/tests/%,$(PYTEST_ARGS)),,$(wildcard $(1)))
 # A worker that has nothing left takes tests from another: a long one at the end holds up nobody.
 SPREAD := --dist worksteal
 # A program that is part of the collection's test code
@@ -204,7 +206,7 @@ endif
 
 unit: venv $(if $(QUICK),,$(STAMPS)/bmc) ## pytest, no lab needed (PYTEST_ARGS for a part)
 	@mkdir -p $(BUILD)/reports
-	$(PYTEST) -n 2 $(SPREAD) -m "not lab$(NOT_FULL)" --junit-xml=$(BUILD)/reports/unit.xml $(PYTEST_ARGS) $(wildcard tests/unit tests/lab/tests)
+	$(PYTEST) -n 2 $(SPREAD) -m "not lab$(NOT_FULL)" --junit-xml=$(BUILD)/reports/unit.xml $(PYTEST_ARGS) $(call tests,tests/unit tests/lab/tests)
 
 # Two runs of molecule: within one, either all scenarios share the lab of `default`, or none does.
 SCENARIOS := $(notdir $(patsubst %/molecule.yml,%,$(sort $(wildcard extensions/molecule/*/molecule.yml))))
@@ -217,7 +219,7 @@ RUN_LAB := $(if $(QUICK),restore,$(SCENARIOS_LAB))
 kubevirt: venv ## the KubeVirt side over HTTP against the simulator, and the simulator against recorded answers
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) $(SPREAD) -n $(if $(QUICK),6 -m "not full",4) --junit-xml=$(BUILD)/reports/kubevirt.xml $(PYTEST_ARGS) \
-		tests/kubevirt tests/kubesim/tests
+		$(call tests,tests/kubevirt tests/kubesim/tests)
 
 molecule-kubevirt: venv ## the roles by molecule, on the simulator
 	molecule test $(RUN_SIMULATOR:%=-s %) --no-command-borders $(MOLECULE_ARGS)
@@ -233,12 +235,12 @@ integration-kubevirt: venv ## the same checks against any cluster: make integrat
 	@test -n "$(VIRTOPS_GUEST)" || echo "integration-kubevirt: scenarios kubevirt_restore and kubevirt_roll need a real guest: VIRTOPS_GUEST"
 	VIRTOPS_KUBECONFIG=$(abspath $(KUBECONFIG)) molecule test $(SCENARIOS_GIVEN:%=-s %) --no-command-borders $(MOLECULE_ARGS)
 	VIRTOPS_KUBECONFIG=$(abspath $(KUBECONFIG)) $(PYTEST) -rs --junit-xml=$(BUILD)/reports/integration-kubevirt.xml \
-		$(PYTEST_ARGS) tests/kubevirt
+		$(PYTEST_ARGS) $(call tests,tests/kubevirt)
 
 # One worker: what beside it takes the cores, a migration does not have.
 integration: deps ## pytest on the lab's real libvirt hosts
 	@mkdir -p $(BUILD)/reports
-	$(PYTEST) -m "lab$(NOT_FULL)" --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(wildcard tests/integration tests/lab/tests)
+	$(PYTEST) -m "lab$(NOT_FULL)" --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(call tests,tests/integration tests/lab/tests)
 
 molecule-lab: deps ## the roles by molecule, on the lab
 	@if lacking=$$($(RUN) -m lab missing) || [ "$${VIRTOPS_REQUIRE_LAB:-}" = 1 ]; then \

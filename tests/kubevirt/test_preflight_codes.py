@@ -351,7 +351,7 @@ OF_HOSTS = re.compile(r"\bhosts?\b|libvirt|virsh|\bdomains?'?\b|QEMU|(un)?define
 ELSEWHERE = {
     Reason.RunsTheMaintenance: "test_preflight.py::test_our_own_pod_and_our_own_machine",
     Reason.NotConverging: "test_metrics.py: it takes a server of metrics",
-    Reason.Undecided: "rules: tests/unit/plugins/module_utils/_core/preflight/test_codes.py",
+    Reason.Undecided: "rules: tests/unit/plugins/module_utils/_libvirt/preflight/test_codes.py",
 }
 
 
@@ -366,7 +366,8 @@ def test_what_is_planted_is_found_and_nothing_is_written(still: Still, member: R
     told = still.told(**policy)
     assert member in told, sorted(told)
     assert told[member]["severity"] in (CHECKED[member].severity.value, "warning")
-    assert told[member]["subject"]
+    for key in ("subject", "sentence", "remedy", "decided_by", "plane"):
+        assert told[member][key], key
     words = "{sentence} {remedy} {decided_by}".format(**told[member]).replace("host-model", "")
     assert OF_HOSTS.findall(words) == []
     mild = {Reason.MigratableNotKnown}  # a blocker by default, but not here

@@ -10,7 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Job, OnNotMigratable
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    Job,
+    OnNotMigratable,
+    Sighting,
+    State,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     MigrationSettings,
     PlacementPolicy,
@@ -22,27 +27,24 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.prefligh
     Budget,
     MovedSeen,
     NodeSeen,
+    StuckWork,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (
-    PLANTS,
     POLICY,
     STOPS,
-    STUCK,
     K,
     L,
     clean,
     found,
     seen,
-    twice,
     vm,
-    whole,
 )
 
 
 def test_a_vm_that_policy_stops_is_a_warning_that_names_who_decided() -> None:
     why = (Finding(Reason.HostDeviceNotLiveMigratable, "The pci device 3b is passed to it."),)
-    facts, _policy = vm(K, migratable=False, findings=why)()
+    facts = vm(K, migratable=False, findings=why)
     rule = Rule("gpus", lambda d: True, on_not_migratable=OnNotMigratable.SHUTDOWN, allow_stop=True)
     told = found(facts, Policy(rules=(rule,)))
     row = told[Reason.HostDeviceNotLiveMigratable]
@@ -52,7 +54,7 @@ def test_a_vm_that_policy_stops_is_a_warning_that_names_who_decided() -> None:
 
 
 def test_a_vm_that_will_be_stopped_anyway_is_not_asked_whether_it_can_migrate() -> None:
-    facts, _policy = vm(L, migratable=False, findings=(Finding(Reason.DisksNotLiveMigratable),))()
+    facts = vm(L, migratable=False, findings=(Finding(Reason.DisksNotLiveMigratable),))
     assert Reason.DisksNotLiveMigratable not in found(facts, STOPS)
 
 
@@ -79,30 +81,30 @@ def test_a_server_by_name_is_one_finding_whatever_stands_on_it() -> None:
 
 
 def test_a_budget_matters_only_to_a_pod_that_is_really_evicted() -> None:
-    full, _policy = seen(K, budgets=(Budget("b", left=0),))()
+    full = seen(K, budgets=(Budget("b", left=0),))
     assert found(full) == {}
     assert found(full, STOPS)[Reason.DisruptionBudget]["severity"] == "blocker"
-    never, _policy = seen(K, budgets=(Budget("b", "a percentage"),))()
+    never = seen(K, budgets=(Budget("b", "a percentage"),))
     assert found(never)[Reason.DisruptionBudget]["severity"] == "warning"
-    two, _policy = seen(K, budgets=(Budget("b", left=1), Budget("c", left=1)))()
+    two = seen(K, budgets=(Budget("b", left=1), Budget("c", left=1)))
     assert found(two, STOPS)[Reason.DisruptionBudget]["severity"] == "blocker"
 
 
 def test_of_several_refusals_the_nearest_is_told_and_one_node_is_enough() -> None:
     full = (Reason.NoTargetWithCapacity, "1 MiB free")
-    facts, _policy = seen(K, refused={"b": (Reason.NoTargetForSelector, "no label"), "c": full})()
+    facts = seen(K, refused={"b": (Reason.NoTargetForSelector, "no label"), "c": full})
     told = found(facts)
     assert Reason.NoTargetWithCapacity in told and Reason.NoTargetForSelector not in told
     assert "no label" in told[Reason.NoTargetWithCapacity]["message"]
-    facts, _policy = seen(K, refused={"b": full})()
+    facts = seen(K, refused={"b": full})
     assert found(facts) == {}
 
 
 def test_a_stuck_migration_beside_a_free_slot_is_a_warning() -> None:
-    elsewhere = replace(STUCK, source="z")
-    facts, _policy = whole(K, stuck=(elsewhere,))()
+    elsewhere = StuckWork("x/y", "z", "it is TargetReady since 2000 s.")
+    facts = replace(clean(K), stuck=(elsewhere,))
     assert found(facts)[Reason.StuckMigration]["severity"] == "warning"
-    facts, _policy = whole(K, stuck=tuple(replace(elsewhere, vm=f"v{n}") for n in range(5)))()
+    facts = replace(clean(K), stuck=tuple(replace(elsewhere, vm=f"v{n}") for n in range(5)))
     assert found(facts)[Reason.StuckMigration]["severity"] == "blocker"
 
 
@@ -116,7 +118,9 @@ def test_one_older_peer_of_two_is_a_warning() -> None:
 
 def test_where_every_peer_is_older_the_hosts_and_the_vm_are_named() -> None:
     """As the observation has it: placement refuses all of them before the preflight asks."""
-    facts, _policy = PLANTS[Reason.NewerToOlder]()
+    facts = clean(L)
+    older = tuple(replace(host, hypervisor_version=6000000) for host in facts.hosts[1:])
+    facts = replace(facts, hosts=(facts.hosts[0], *older))
     for name, version in (("a", (7, 2, 0)), ("b", (6, 0, 0)), ("c", (6, 0, 0))):
         node = facts.observation.nodes.get(name) or facts.observation.nodes["b"]
         facts.observation.nodes[name] = replace(node, name=name, version=version)
@@ -155,18 +159,19 @@ def test_a_compression_that_qemu_has_no_more_names_the_hosts(
 
 
 def test_a_vm_without_its_condition_yet_is_waited_for() -> None:
-    facts, _policy = vm(K, migratable=None)()
+    facts = vm(K, migratable=None)
     assert found(facts)[Reason.MigratableNotKnown]["severity"] == "warning"
 
 
 def test_a_vm_on_its_way_is_not_running_twice() -> None:
-    facts, _policy = twice()
+    facts = clean(L)
+    facts.observation.sightings["u0"] = [Sighting("b", State.RUNNING)]
     facts.observation.vms["u0"] = replace(facts.observation.vms["u0"], job=Job())
     assert Reason.RunningTwice not in found(facts)
 
 
 def test_a_mark_under_our_own_record_is_not_left_over() -> None:
-    facts, _policy = seen(K, stale_mark="evacuationNodeName is a.")()
+    facts = seen(K, stale_mark="evacuationNodeName is a.")
     assert Reason.LeftoverMark not in found(replace(facts, own=NodeSeen(record="Run r1.")))
 
 

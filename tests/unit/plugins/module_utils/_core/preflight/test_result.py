@@ -11,8 +11,9 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import check, result
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.check import check, result, rows
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.facts import NodeSeen, PodSeen
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.found import Found
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.severity import parse_severity
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     CHECKED,
@@ -24,9 +25,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Severity,
 )
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.preflight.plants import (
-    PLANTS,
     POLICY,
     K,
+    L,
     clean,
     unreachable,
 )
@@ -45,14 +46,19 @@ def test_what_the_drain_does_not_begin_for_is_of_the_node_and_what_it_leaves_is_
         assert About(row["about"]) in (info.about, *info.also)
 
 
-@pytest.mark.parametrize("member", CHECKED, ids=lambda member: member.value)
-def test_each_code_can_be_raised_lowered_and_ignored(member: Reason) -> None:
-    facts, policy = PLANTS[member]()
-    here = check(facts, policy)
-    for wanted in Severity:
-        rows = result(facts, here, {member: wanted})["findings"]
-        told = {row["severity"] for row in rows if row["code"] == member.value}
-        assert told == (set() if wanted is Severity.IGNORE else {wanted.value})
+def test_each_code_can_be_raised_lowered_and_ignored() -> None:
+    facts = clean(K)
+    for member in CHECKED:
+        for wanted in Severity:
+            told = [row["severity"] for row in rows(facts, [Found(member, "VM vm0")], {member: wanted})]
+            assert told == ([] if wanted is Severity.IGNORE else [wanted.value]), member
+
+
+def test_a_reason_without_a_check_of_its_own_blocks_its_vm() -> None:
+    lone = next(reason for reason in TABLE if reason not in CHECKED)
+    (row,) = rows(clean(L), [Found(lone, "VM vm0")], {})
+    assert (row["severity"], row["about"], row["code"]) == ("blocker", "vm", lone.value)
+    assert row["sentence"] == TABLE[lone].sentence
 
 
 def test_a_wrong_severity_is_one_clear_error() -> None:
@@ -64,14 +70,14 @@ def test_a_wrong_severity_is_one_clear_error() -> None:
 
 
 def test_a_host_that_does_not_answer_is_a_warning_while_nothing_depends_on_it() -> None:
-    facts, _policy = unreachable()
+    facts = unreachable()
     told = result(facts, check(replace(facts, needed={}), POLICY), {})
     assert (told["blockers"], told["node_blockers"]) == ([], [])
     assert told["cautions"][0].startswith("WARNING PeerUnreachable host c: no route to host -> ")
 
 
 def test_blockers_come_first_one_line_each_with_the_remedy() -> None:
-    facts, _policy = unreachable()
+    facts = unreachable()
     facts.observation.vms["u0"] = replace(
         facts.observation.vms["u0"], migratable=False, findings=(Finding(Reason.DisksNotLiveMigratable, "vda."),)
     )

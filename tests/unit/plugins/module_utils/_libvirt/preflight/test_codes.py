@@ -272,6 +272,8 @@ def test_what_is_planted_is_found(fleet: Fleet, member: Reason) -> None:
         told = WITH[member](fleet)
     assert member in told, sorted(told)
     assert told[member]["severity"] == CHECKED[member].severity.value
+    for key in ("subject", "sentence", "remedy", "decided_by", "plane"):
+        assert told[member][key], key
 
 
 def dead(fleet: Fleet, name: str) -> str:
