@@ -5,7 +5,7 @@
 """For all tests: what Hypothesis tries, and what is told of a lab when a test on it fails.
 
 A busy machine is slow, and that is no fault of what is looked at. In the quick tier the examples
-are the same in each run; elsewhere each run has new ones.
+are fewer, and the same in each run; elsewhere each run has new ones.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tier import QUICK
+
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("any machine"), derandomize=True, database=None)
-settings.load_profile("quick" if os.environ.get("TIER") == "quick" else "any machine")
+settings.register_profile(
+    "quick", settings.get_profile("any machine"), max_examples=30, derandomize=True, database=None
+)
+settings.load_profile("quick" if QUICK else "any machine")
 
 REPO = Path(__file__).resolve().parents[1]
 # Tests are compiled once, not in each process: that is most of the time of collecting them. Not where

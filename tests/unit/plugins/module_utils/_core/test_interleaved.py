@@ -29,9 +29,12 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     vm,
 )
 from fleetsim.machines import Fate
+from tier import share
 
 quick = settings(
-    max_examples=int(os.environ.get("VIRTOPS_EXAMPLES", "40")),  # more: thousands a minute on a free core
+    max_examples=int(
+        os.environ.get("VIRTOPS_EXAMPLES", share(40, quick=15))
+    ),  # more: thousands a minute on a free core
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

@@ -15,6 +15,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, vm
 from fleetsim.machines import Domain
 from fleetsim.platform import ModelPlatform
+from tier import points
 
 
 def test_a_vm_that_moves_between_two_reads_is_not_lost() -> None:
@@ -77,8 +78,7 @@ def population():
 def test_killed_at_every_point_it_is_carried_on_to_the_end(kind: str) -> None:
     policy = on(kind)
     expected = run(population(), policy).phase
-    number = 1
-    while True:
+    for number in points():
         made = population()
         if not killed_at(made, number, policy):
             break
@@ -88,15 +88,13 @@ def test_killed_at_every_point_it_is_carried_on_to_the_end(kind: str) -> None:
             assert not any(m.claims or m.slots for m in made.machines.values()), number
             domain = made.machines["b"].domains["u1"]
             assert (domain.state, domain.autostart) == (State.RUNNING, True), number
-        number += 1
     assert number > 50
 
 
 @pytest.mark.parametrize("kind", ["shutdown", "save", "cold_migrate"])
 def test_killed_at_every_point_it_can_be_undone(kind: str) -> None:
     policy = on(kind)
-    number = 1
-    while True:
+    for number in points():
         made = population()
         if not killed_at(made, number, policy):
             break
@@ -118,7 +116,6 @@ def test_killed_at_every_point_it_can_be_undone(kind: str) -> None:
             assert [d.state for d in places[uuid]] == [State.RUNNING], (number, uuid)
             domain = places[uuid][0]
             assert domain.persistent == domain.autostart == (uuid in ("u1", "u3")), (number, uuid)
-        number += 1
     assert number > 50
 
 

@@ -26,6 +26,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import vm
 from fleetsim.machines import Domain
 from fleetsim.platform import ModelPlatform
+from tier import points
 
 KINDS = ("migrate", "shutdown", "save", "cold_migrate")
 
@@ -42,8 +43,7 @@ def population(kinds: tuple[str, ...]) -> list[Domain]:
 def test_killed_at_every_point_it_is_carried_on_and_no_answer_is_lost(kind: str) -> None:
     """A hook may be run twice if it was killed before its answer was written, never after."""
     policy = hooked(on(kind) if kind != "migrate" else ALLOWED)
-    number = 1
-    while True:
+    for number in points():
         made = two(*population(("migrate", kind, kind)))
         caller = Caller(made, policy, kill_at=number)
         try:
@@ -61,7 +61,6 @@ def test_killed_at_every_point_it_is_carried_on_and_no_answer_is_lost(kind: str)
             assert written.get(uuid, "") not in (hook, "after"), (number, hook, uuid)
         for uuid in ("u1", "u2"):
             assert made_pair(caller.asked, uuid) == ["before", "after"], (number, caller.asked)
-        number += 1
     assert number > 30
 
 

@@ -32,6 +32,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recov
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery.nvram import NvramInUse
 from ansible_collections.virtops.maintenance.tests.recover import bed, judge
 from ansible_collections.virtops.maintenance.tests.recover.bed import DEAD, Killed, World, agent, recover
+from tier import points
 
 VMS = ("db", "web")
 
@@ -94,7 +95,7 @@ def kill() -> None:
 
 def moments(what: Callable[[World], Callable[[], object]]) -> Iterator[World]:
     """A world for each effect of a run, before which that happened."""
-    for moment in range(1, 200):
+    for moment in points():
         world = fresh()
         with bed.below(world):
             world.protect()

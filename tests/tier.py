@@ -1,0 +1,25 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""How much of a search a test does: `make test` looks at a share, everything else at the whole.
+
+The share is the same in each run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import count
+
+QUICK = os.environ.get("TIER") == "quick"
+
+
+def points() -> Iterator[int]:
+    """1, 2, 3 and so on; in the quick tier each fifth, from the first."""
+    return count(1, 5 if QUICK else 1)
+
+
+def share(whole: int, quick: int) -> int:
+    return quick if QUICK else whole
