@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Seconds that a playbook may take: for a hang alone. A roll of 35 s takes over 180 with an eighth
 # of a core. With a fault planted, where patience is short, it is not given up before either.
 LONGEST = max(180.0, patience())
+CONFIG = ROOT / "tests" / "callback" / "ansible.cfg"
 _TOOL = str(Path(sys.executable).with_name("ansible-playbook"))
 # The Python that modules run on: `make matrix` has another one than the controller's.
 _OTHER_PYTHON = os.environ.get("VIRTOPS_MODULES_PYTHON", "")
@@ -37,6 +38,7 @@ def environment(home: Path, kubeconfig: Path) -> dict[str, str]:
     return {
         **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
         "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
+        "ANSIBLE_CONFIG": str(CONFIG),
         "ANSIBLE_HOME": str(home / "ansible"),
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_DEPRECATION_WARNINGS": "0",
