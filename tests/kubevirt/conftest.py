@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth, client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import Source
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import PodOptions
@@ -119,6 +119,15 @@ def no_simulator_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _skip_own(_sim: Kubesim) -> Kubesim:
     pytest.skip(OWN)
+
+
+@pytest.fixture(autouse=True)
+def denials_are_believed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a second after the first, not four: a simulator knows from its start who may do what. How long that is
+    doubted of one that has just started is what test_api_away asks.
+    """
+    if not given_cluster() and request.path.name != "test_api_away.py":
+        monkeypatch.setattr(client, "DENIES_FOR", 0.5)
 
 
 @pytest.fixture

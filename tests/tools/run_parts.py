@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run make targets one after another and say what came of each.
 
-Usage: run_parts.py "lint sanity" unit integration ...
+Usage: run_parts.py "integration,molecule-lab lint,sanity" unit ...
 
-Targets in one argument run at the same time; their output is shown when each has ended, and a
-target alone is shown as it runs. All of them run even when one fails, and the last line says it
-all. pytest's counts come from build/reports/<target>.xml, so that nothing skips unseen.
+What stands in one argument runs at the same time, but what commas join one after another. The
+output of these is shown when each has ended, and a target alone is shown as it runs. All of them
+run even when one fails, and the last line says it all. pytest's counts come from
+build/reports/<target>.xml, so that nothing skips unseen.
 """
 
 from __future__ import annotations
@@ -67,9 +68,14 @@ class Part:
     def line(self) -> str:
         counts = " ".join(f"{self.counts[key]} {key}" for key in ("passed", "failed", "skipped"))
         return (
-            f"  {self.name:<14}{'ok' if self.code == 0 else 'FAILED':<8}{self.seconds:5.0f} s"
+            f"  {self.name:<18}{'ok' if self.code == 0 else 'FAILED':<8}{self.seconds:5.0f} s"
             f"  {counts if self.counts else ''}".rstrip()
         )
+
+
+def in_turn(lane: list[Part]) -> None:
+    for part in lane:
+        part.run(alone=False)
 
 
 def main() -> int:
@@ -77,12 +83,13 @@ def main() -> int:
     start = time.monotonic()
     parts: list[Part] = []
     for argument in sys.argv[1:]:
-        group = [Part(name) for name in argument.split()]
+        lanes = [[Part(name) for name in lane.split(",")] for lane in argument.split()]
+        group = [part for lane in lanes for part in lane]
         parts += group
         if len(group) == 1:
             group[0].run(alone=True)
         else:
-            threads = [threading.Thread(target=part.run, args=(False,)) for part in group]
+            threads = [threading.Thread(target=in_turn, args=(lane,)) for lane in lanes]
             for thread in threads:
                 thread.start()
             for thread in threads:
