@@ -221,6 +221,7 @@ class Request:
     requester: str = "ops"
     reason: str = "work"
     begun: bool = False
+    of_roll: bool = False
     only: str = ""
     to: str = ""
 

@@ -18,7 +18,8 @@ from ..reasons.reason import Reason
 class Request(Protocol):
     """Who wants what of which node. `only`: UUID of one VM; `to`: its target.
 
-    `begun`: an earlier slice of the same run has written the record.
+    `begun`: an earlier slice of the same run has written the record. `of_roll`: a roll asks, and when it is carried on
+    it asks again without anybody having read the answer.
     """
 
     @property
@@ -35,6 +36,8 @@ class Request(Protocol):
     def reason(self) -> str: ...
     @property
     def begun(self) -> bool: ...
+    @property
+    def of_roll(self) -> bool: ...
     @property
     def only(self) -> str: ...
     @property
@@ -92,6 +95,7 @@ def start(platform: Clocks, request: Request, old: NodeRecord | None) -> NodeRec
         request.only,
         request.to,
         fresh=not request.begun,
+        of_roll=request.of_roll,
     )
     if old is None and not request.only:
         record.provides = list(platform.provides())
@@ -111,11 +115,12 @@ def begin(
     only: str = "",
     to: str = "",
     fresh: bool = False,
+    of_roll: bool = False,
 ) -> NodeRecord:
     """The record for this run: a new one, or the old one carried on.
 
     A new run starts its deadlines and attempts anew and keeps what was done before. `fresh`:
-    it is a new one even under the id of the last one.
+    it is a new one even under the id of the last one. `of_roll`: see Request.
     """
     record = NodeRecord(node=node, run_id=run_id) if old is None else old.copy()
     rebooted = record.boot_id not in ("", boot_id)
@@ -128,6 +133,8 @@ def begin(
         again = record.intent == intent == Intent.ACTIVE.value
         for entry in record.vms.values():
             asked_owner = entry.waiting_since if run_id == LOOKS and entry.owner_asked else None
+            if again and not of_roll and entry.ending == Ending.LOST.value:
+                entry.was_active = False  # said once, with the remedy: whoever asks again says that it was deleted
             _continue_record(entry, now, again, rebooted)
             entry.waiting_since = asked_owner
             for attempt in entry.attempts:
@@ -161,8 +168,6 @@ def _continue_record(entry: VMRecord, now: float, restored: bool, rebooted: bool
         entry.ending = Ending.NONE.value
     if entry.reason == Reason.Forbidden.value:
         entry.note(None)  # it may have been granted since
-    if entry.ending == Ending.LOST.value and restored:
-        entry.was_active = False  # said once, with the remedy: whoever asks again says that it was deleted
     if entry.ending in (Ending.BLOCKED.value, Ending.SKIPPED.value, Ending.LOST.value):
         if entry.reason == Reason.ShutdownTimedOut.value and restored:
             entry.stop_requests = 0  # said once; if it still runs, it is taken to be deaf

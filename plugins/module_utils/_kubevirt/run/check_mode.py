@@ -47,7 +47,10 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
         store = RollLease(platform.client, request.lock_namespace)
         drains = request.intent is Intent.DRAINED
         beside: list[str] = []
-        check_host(store, request.node, request.roll_run, system_clock(), request.begun, drains, beside.append)
+        of_roll = check_host(
+            store, request.node, request.roll_run, system_clock(), request.begun, drains, beside.append
+        )
+        request = replace(request, of_roll=of_roll)
         found, seen = check_now(platform, request, lambda: _as_kubevirt(platform, request.policy))
         if beside:
             found["warnings"] = [*beside, *found.get("warnings", ())]

@@ -79,6 +79,7 @@ class Request:
     hooks_done: Sequence[Mapping[str, Any]] = ()
     controller_uuid: str = ""
     roll_run: str = ""
+    of_roll: bool = False
     playbook: str = ""
     live: bool = False
     only: str = ""  # a run is of a whole node
@@ -122,7 +123,7 @@ def run_slice(request: Request) -> dict[str, Any]:
             raise
         if request.intent is Intent.ACTIVE and not request.begun:
             note_seen(*leased, Stage.RESTORING, system_clock())
-        found = _locked(platform, request, leased[0] if of_roll else None)
+        found = _locked(platform, replace(request, of_roll=of_roll), leased[0] if of_roll else None)
         if beside:
             found["warnings"] = [*beside, *found.get("warnings", ())]
         platform.client.before_write = lambda: lives.check(request.playbook)

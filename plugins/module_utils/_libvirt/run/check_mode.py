@@ -37,7 +37,7 @@ def plan(request: Request) -> dict[str, Any]:
     beside: list[str] = []
     try:
         if not request.only:
-            check_roll(platform, request, beside.append)
+            request = replace(request, of_roll=check_roll(platform, request, beside.append)[1])
         seen = check(platform, request)
         if seen.old is None:
             peers_answer(platform, request, platform.observer.reads)

@@ -65,6 +65,7 @@ class Request:
     hooks_done: Sequence[Mapping[str, Any]] = ()
     controller_uuid: str = ""
     roll_run: str = ""
+    of_roll: bool = False
     playbook: str = ""
     live: bool = False
 
@@ -126,7 +127,7 @@ def _in_turn(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
     if request.intent is Intent.ACTIVE and not request.begun:
         roll.note_seen(*where, Stage.RESTORING)
     with _asking_roll(platform, request) if of_roll else nullcontext():
-        found = _slice(platform, request)
+        found = _slice(platform, replace(request, of_roll=of_roll))
     platform.before_write()
     if found["phase"] == NodePhase.DRAINED.value:
         roll.note_seen(*where, Stage.EMPTY)

@@ -25,7 +25,7 @@ def two(*vms: Domain, size: int = 8192):
     return fleet([("a", v) for v in vms], {"a": 8192, "b": size})
 
 
-def run(made, policy=POLICY, intent: str = "drained", name: str = "run", fails=None) -> Slice:
+def run(made, policy=POLICY, intent: str = "drained", name: str = "run", fails=None, of_roll: bool = False) -> Slice:
     platform = ModelPlatform(made, "a")
 
     def guarded(action):
@@ -36,7 +36,7 @@ def run(made, policy=POLICY, intent: str = "drained", name: str = "run", fails=N
 
     platform.fails = guarded
     boot_id = platform.own.boot_id
-    record = begin(platform.load(), "a", intent, name, platform.now(), boot_id)
+    record = begin(platform.load(), "a", intent, name, platform.now(), boot_id, of_roll=of_roll)
     return Engine(platform, policy, record).run(platform.now() + 2000.0)
 
 

@@ -222,6 +222,7 @@ def test_a_lost_vm_is_told_by_each_command_until_a_second_restore_takes_it_for_d
     assert ended(run(made, name="again")) == ("lost", "VMLost")
     back = run(made, intent="active", name="back")
     assert (back.phase, ended(back)) == (NodePhase.BLOCKED, ("lost", "VMLost"))
+    assert run(made, intent="active", name="a roll's", of_roll=True).phase is NodePhase.BLOCKED
     assert run(made, intent="active", name="back again").phase is NodePhase.ACTIVE
     assert (made.machines["a"].record, run(made, name="anew").phase) == (None, NodePhase.DRAINED)
 

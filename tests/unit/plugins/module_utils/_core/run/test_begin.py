@@ -22,7 +22,7 @@ def platform(*provides: str) -> Any:
 
 def request(run_id: str, only: str = "") -> Any:
     asked = {"node": "a", "policy": Policy(), "intent": Intent.DRAINED, "run_id": run_id, "begun": False}
-    return SimpleNamespace(**asked, requester="", reason="", only=only, to="")
+    return SimpleNamespace(**asked, of_roll=False, requester="", reason="", only=only, to="")
 
 
 def test_a_new_record_knows_what_the_host_provided() -> None:
