@@ -91,6 +91,7 @@ class Progress:
         self._last = self._since = clock()
         self._phase = ""
         self._findings: set[str] = set()  # reasons that were told of the node
+        self._sent: dict[str, tuple[float, float]] = {}  # UUID -> MiB, and since when it is so many
 
     def update(self, result: Mapping[str, Any]) -> None:
         """Print what is new in this slice's result."""
@@ -120,14 +121,27 @@ class Progress:
         found = {str(one["reason"]) for one in result.get("findings", []) if result.get("ended") != "final"}
         new = found - self._findings
         self._findings |= found
+        still = self._still(result)
         over = result.get("ended") == "final"  # how it ended is said next
         if not lines and not over and (new or self._clock() - self._last >= HEARTBEAT_SECONDS):
             long = self._clock() - self._since >= SAYS_WHY_AFTER
-            lines.append(f"{where}  {heartbeat(result, long)}{roll}")
+            lines.append(f"{where}  {heartbeat(result, long, still)}{roll}")
         for line in lines:
             self._show(stamped(plain(line)))
         if lines:
             self._last = self._clock()
+
+    def _still(self, result: Mapping[str, Any]) -> dict[str, float]:
+        """UUID -> seconds, of migrations that have sent nothing for a while."""
+        now, found = self._clock(), {}
+        for vm in filter(_measured, result.get("vms", [])):
+            sent, since = vm["progress"]["processed_mib"], now
+            if vm["uuid"] in self._sent and self._sent[vm["uuid"]][0] == sent:
+                since = self._sent[vm["uuid"]][1]
+            self._sent[vm["uuid"]] = sent, since
+            if now - since >= SAYS_WHY_AFTER:
+                found[vm["uuid"]] = now - since
+        return found
 
 
 def _how_far(result: Mapping[str, Any]) -> str:
@@ -206,8 +220,8 @@ def _called(vm: Mapping[str, Any]) -> str:
     return str({"cold_moved": "moved cold", "restored": "started again"}.get(vm["verdict"], vm["verdict"]))
 
 
-def heartbeat(result: Mapping[str, Any], long: bool = False) -> str:
-    """The whole host in one line. `long`: it is in this phase for a while, and for what it waits is said."""
+def heartbeat(result: Mapping[str, Any], long: bool = False, still: Mapping[str, float] | None = None) -> str:
+    """The whole host in one line. `long`: long in this phase, so for what it waits is said. `still`: see `_still`."""
     if result.get("waits_for"):  # nothing was read yet
         return f"{result['phase']}  {result['waits_for']}"
     counts = result.get("counts", {})
@@ -224,6 +238,9 @@ def heartbeat(result: Mapping[str, Any], long: bool = False) -> str:
     moving = [vm for vm in result.get("vms", []) if _measured(vm)]
     if moving:
         text += "  " + ", ".join(f"{vm['name']} {vm['progress']['percent']} %" for vm in moving)
+        names = {vm["uuid"]: vm["name"] for vm in moving}
+        for uuid, seconds in (still or {}).items():
+            text += f"  {names[uuid]} has sent nothing for {seconds:.0f} s: see its QEMU's log and virsh domjobinfo"
     waiting = _waiting(result.get("vms", [])) or ([] if moving else _unmeasured(result, long))
     text += "".join(f"  {what}" for what in waiting)
     text += "".join(f"  {found['reason']}: {found['message']}" for found in result.get("findings", [])[:_SHOWN])

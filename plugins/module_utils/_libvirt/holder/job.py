@@ -209,9 +209,9 @@ class Job:
         while True:
             with suppress(libvirt.libvirtError, LibvirtProblem):
                 dom = self.local.conn.lookupByUUIDString(self.order.uuid)
-                self._is_measured(dom)
-                begin(dom)
-                self._asked = time.monotonic()
+                if self._is_measured(dom) or not self._asked:
+                    begin(dom)
+                    self._asked = time.monotonic()
             if self._admitted.wait(MEASURED_EVERY):
                 return
 
@@ -224,7 +224,9 @@ class Job:
         """QEMU cannot be asked while it migrates: so it is just before, if it has measured for a second by then."""
         until = self._asked + SHORT_IS_OVER if self.order.memory_mib >= LARGE else 0.0
         with suppress(libvirt.libvirtError):
-            while not self._is_measured(dom) and time.monotonic() < until:
+            while self._asked and not self._is_measured(dom):
+                if time.monotonic() >= until:
+                    return  # it measures still
                 time.sleep(0.1)
             begin(dom, MEASURED_OVER)
 

@@ -72,7 +72,13 @@ class Rate(NamedTuple):
 
 def begin(dom: Any, seconds: int = 1) -> None:
     """Let QEMU measure for so long, and do not wait for it: see `known`. Not while it migrates, that waits for the
-    job; it may end while it does. Raises libvirtError, also while it measures already."""
+    job; it may end while it does. Raises libvirtError.
+
+    Never a second time before `known` has told that the first is over. QEMU refuses it only once the thread of the
+    first runs. Before that it starts another thread, which ends without leaving QEMU's RCU list (migration/dirtyrate.c,
+    "change dirtyrate state failed", since 6.2): the next thread that gets its stack makes a circle of that
+    list, and QEMU hangs for good. Seen on 7.2: a guest was paused for ever as its migration was handed over.
+    """
     dom.startDirtyRateCalc(seconds, 0)
 
 

@@ -16,6 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import in_roll, stamped
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._progress import (
     HEARTBEAT_SECONDS,
+    SAYS_WHY_AFTER,
     Progress,
     duration,
     heartbeat,
@@ -108,6 +109,9 @@ def test_one_line_a_change_then_a_heartbeat() -> None:
     time[0] = HEARTBEAT_SECONDS
     progress.update(result(RUNNING))
     assert said(lines) == ["host-a 0/1  Draining  1 of 1 VM to go  web-3 63 %"]
+    time[0] = SAYS_WHY_AFTER
+    progress.update(result(RUNNING))
+    assert lines.pop().endswith("web-3 63 %  web-3 has sent nothing for 60 s: see its QEMU's log and virsh domjobinfo")
     # How often KubeVirt had to be woken is told as long as it makes no migration.
     woken = {**result(vm(nudges=2)), "nudges": 2}
     assert heartbeat(woken) == "Draining  1 of 1 VM to go"
