@@ -54,8 +54,6 @@ _ACTIONS = {
 }
 # Of these each line says how far the roll is.
 _LONG = ("drain", "restore", "move")
-# Options of the record of a roll, which have their defaults from the play.
-_ROLL = ("node", "uri", "peers", "slots_on")
 # Of a failure in a roll these are left out.
 _DETAILS = ("vms", "pods", "counts", "certificate", "findings", "needs", "diff", "outcomes", "roll")
 
@@ -71,7 +69,7 @@ class ActionModule(ActionBase):
         own = {name: args.pop(name) for name in _SPEC if name in args}
         self._task.args = own
         _result, options = self.validate_argument_spec(_SPEC)
-        # What is left says how the API and the record are reached.
+        # What is left says how the API is reached.
         self._reach, self._options, self._vars = args, options, task_vars
         asked = self._asked(options)
         found = carry_out(acts(asked), self._act, self._display.display, asked.host)
@@ -87,15 +85,14 @@ class ActionModule(ActionBase):
 
     def _act(self, act: Act) -> dict[str, Any]:
         """Run the action of that kind in the place of this one."""
-        kind, platform = act.kind, self._options["platform"]
-        kubevirt = platform == "kubevirt"
+        kind, kubevirt = act.kind, self._options["platform"] == "kubevirt"
         name = _ACTIONS[kind].format("kubevirt" if kubevirt else "virt")
         task = self._task.copy()
         if kind == "roll":
-            task.args = {"platform": platform, **self._reach, **act.options}
+            request = {key: value for key, value in act.options.items() if key != "state"}
+            task.args = {**self._reach, "state": act.options["state"], "request": request}
         else:
-            reach = {key: value for key, value in self._reach.items() if key not in _ROLL} if kubevirt else {}
-            task.args = {**reach, **self._options[kind], **act.options}
+            task.args = {**(self._reach if kubevirt else {}), **self._options[kind], **act.options}
         if act.turn is not None and kind != "roll" and "peers" in task.args:
             task.args["peers"] = ranked(task.args["peers"], act.turn)
         action = self._shared_loader_obj.action_loader.get(

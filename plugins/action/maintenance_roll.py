@@ -13,15 +13,16 @@ from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleActionFail, AnsibleAuthenticationFailure, AnsibleConnectionFailure
-from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import tally, undone
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window, words
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ASKED_SPEC, ROLL_SPEC
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, playbook
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import of_inventory
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import Fleet, of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
@@ -29,17 +30,20 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import S
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import foresee
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import Unanswered
 
-# Options that only libvirt's module has, and those that both have.
-_LIBVIRT = ("node", "uri", "peers", "slots_on")
-_ROLL = (
-    *("state", "hosts", "roll_host", "stage", "why", "targets", "tally", "moved", "recovery", "vm", "is_back"),
-    "let_finish",
-    *("roll_id", "requester", "reason"),
-    *("settings", "max_unavailable", "max_unavailable_per", "groups", "max_failures", "count_others", "take_over"),
-    *("patience", "slice", "rank", "soak", "pause_after", "until", "seconds", "objections"),
-)
-# Of the action alone: what a plan is made of.
-_PLAN = {"looks": [], "reached": {}, "policy": {}, "must_fit": True, "plan_file": ""}
+# Of a request, beside ROLL_SPEC, for the action alone.
+_OWN_SPEC: dict[str, Any] = {
+    "faults": {"type": "list", "elements": "str", "default": []},  # begun: what is wrong with the variables
+    "reach_for": {"type": "float", "default": 0},  # seconds for which a host is tried again that may be rebooting
+    "looks": {"type": "list", "elements": "dict", "default": []},  # planned: what the preflight of each host returned
+    "reached": {"type": "dict", "default": {}},  # planned: host -> what came of a try to reach it as Ansible does
+    "policy": {"type": "dict", "default": {}},  # planned: options of maintenance_plan but for what is read here
+    "must_fit": {"type": "bool", "default": True},  # planned: a roll that does not fit is refused
+    "plan_file": {"type": "str", "default": ""},  # begun, planned: its order and times stand
+    "restored": {"type": "dict", "default": {}},  # noted, given back: what the restore of the host returned
+}
+# Each of these is asked of one host after the other that keeps the record, until one answers. The last one has to: then
+# the task fails. Unreachable it would end the play, also where that is ignored.
+_IN_TURN = ("planned", "homeward", "ended", "aborting", "aborted", "read")
 # After these the roll is over, has hosts left, or cannot be done.
 _ENDS = ("ended", "aborted", "planned")
 # What a roll that failed returns, beside `msg`.
@@ -64,81 +68,97 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
-        args = given(self._task.args)
-        kubevirt = args.pop("platform", "libvirt") == "kubevirt"
-        module = f"virtops.maintenance.{'kubevirt' if kubevirt else 'virt'}_roll"
-        faults = args.pop("faults", None)
-        if faults:
-            return {**base, "failed": True, "msg": plain(" ".join([*faults, "Nothing was done."]))}
-        reach_for = args.pop("reach_for", 0) or _REACH_FOR.get(str(args.get("state")), 0)
-        until = time.monotonic() + float(reach_for)
-        last = args.pop("must_answer", None)  # of those that keep the record; None: no other has this record
-        must_answer = None if last is None else boolean(last)
-        plan = {name: args.pop(name, value) for name, value in _PLAN.items()}
-        restored = given(args.pop("restored", {}))
-        # How the API is reached comes from the defaults of a group, whatever the platform is.
-        args = {key: value for key, value in args.items() if key in _ROLL or (key in _LIBVIRT) is not kubevirt}
-        args["roll_run"] = own_run()
-        vars_ = task_vars or {}
-        self._report = of_task(self._templar, vars_, bool(self._task.check_mode))
-        if args.get("state") == "begun" and not args.get("roll_id"):
-            args["roll_id"] = secrets.token_hex(3)
-        if args.get("state") == "begun":
-            args |= _of_the_controller(args, plan["plan_file"])
-            args["groups"] = of_inventory(args.get("max_unavailable_per"), vars_["hostvars"])
-
-        def once(module_args: dict[str, Any], name: str = module) -> dict[str, Any]:
-            return dict(self._execute_module(module_name=name, module_args=module_args, task_vars=task_vars))
-
-        call = Unanswered(Display().display).patient(once, args.get("state") in _FIRST)
-        if restored:
-            args["tally"] = tally(undone(restored))
-        if args.get("state") == "planned":
-            args |= self._plan(plan, args, call, vars_)
-        name = waits() if args.get("state") == "admitted" else ""
+        self._vars: Mapping[str, Any] = task_vars or {}
+        self._state, args, own = self._asked()
+        if own["faults"]:
+            return {**base, "failed": True, "msg": plain(" ".join([*own["faults"], "Nothing was done."]))}
+        fleet = Fleet(self._templar, self._vars)
+        self._at = self._task.delegate_to or self._vars["inventory_hostname"]
+        self._module = f"{'kubevirt' if fleet.kubevirt else 'virt'}_roll"
+        self._reach = fleet.reach(self._at)
+        if fleet.kubevirt:
+            self._reach = {key: value for key, value in given(self._task.args).items() if key not in ASKED_SPEC}
+        must_answer = self._state in _IN_TURN and self._at == fleet.record_hosts()[-1]
+        self._report = of_task(self._templar, self._vars, bool(self._task.check_mode))
+        args |= self._known_here(args, own)
+        name = waits() if self._state == "admitted" else ""
         try:
+            call = Unanswered(Display().display).patient(self._once, self._state in _FIRST)
+            until = time.monotonic() + (own["reach_for"] or _REACH_FOR.get(self._state, 0))
             result = self._until_final(call, args, until, must_answer)
         finally:
             if name:
                 waits(name)
         if "silent" in result:
             return {**base, **result}
-        if restored and not result.get("failed"):
-            self._report.restore(str(args["roll_host"]), restored)
-        begins = args.get("state") == "begun" or (args.get("state"), result.get("answer")) == (*("aborting", "go"),)
+        if own["restored"] and not result.get("failed"):
+            self._report.restore(args["roll_host"], given(own["restored"]))
+        begins = self._state == "begun" or (self._state, result.get("answer")) == ("aborting", "go")
         if begins and not (result.get("failed") or self._task.check_mode):
-            keep_alive(self._alone(once), args)
-        return {**base, **result, **({"targets": self._targets} if args.get("state") == "planned" else {})}
+            keep_alive(self._alone(self._once), args)
+        return {**base, **result, **({"targets": self._targets} if self._state == "planned" else {})}
 
-    def _plan(self, plan: dict[str, Any], args: Mapping[str, Any], call: Any, variables: Any) -> dict[str, Any]:
+    def _known_here(self, args: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+        """What of the request only the controller knows. Raises AnsibleActionFail."""
+        found: dict[str, Any] = {"roll_run": own_run()}
+        if self._state == "begun":
+            found["roll_id"] = args["roll_id"] or secrets.token_hex(3)
+            found["groups"] = of_inventory(args["max_unavailable_per"], self._vars["hostvars"])
+            found |= _of_the_controller(args, own["plan_file"])
+        if self._state == "planned":
+            found |= self._plan(args, own)
+        if own["restored"]:
+            found["tally"] = tally(undone(given(own["restored"])))
+        return found
+
+    def _once(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """`asked`: the request, and with it the state, if it is another one, and what the module is told of us."""
+        request = {key: value for key, value in asked.items() if key in ROLL_SPEC}
+        told = {"state": asked.get("state", self._state), "playbook": asked.get("playbook", "")}
+        return self._execute(self._module, {**self._reach, **told, "request": request})
+
+    def _execute(self, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        module = f"virtops.maintenance.{name}"
+        return dict(self._execute_module(module_name=module, module_args=dict(args), task_vars=self._vars))
+
+    def _read_cluster(self, more: Mapping[str, Any]) -> dict[str, Any]:
+        reach = {key: value for key, value in self._reach.items() if key != "lock_namespace"}
+        read = Unanswered(Display().display).patient(self._execute, True)
+        return dict(read("kubevirt_fleet_info", {**reach, **more}))
+
+    def _asked(self) -> tuple[str, dict[str, Any], dict[str, Any]]:
+        """The state; the request, filled in; and what of it is for the action alone. Raises AnsibleActionFail."""
+        request = given(self._task.args.get("request") or {})
+        checked = ArgumentSpecValidator({**ROLL_SPEC, **_OWN_SPEC}).validate(request)
+        if checked.error_messages:
+            raise AnsibleActionFail(plain(" ".join([*checked.error_messages, "Nothing was done."])))
+        found = checked.validated_parameters
+        own = {name: found[name] for name in _OWN_SPEC}
+        return str(self._task.args.get("state")), {name: found[name] for name in ROLL_SPEC}, own
+
+    def _plan(self, args: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
         """The plan of the roll, shown and put into its report; what the record needs of it."""
-        plan["must_fit"] = boolean(plan["must_fit"])
-        plan["policy"] = given(plan["policy"])
-        plan["max_failures"] = int(args.get("max_failures") or 0)
-        reach = {key: value for key, value in args.items() if key not in (*_ROLL, "roll_run", "lock_namespace")}
-
-        def read_cluster(more: dict[str, Any]) -> dict[str, Any]:
-            return dict(call({**reach, **more}, "virtops.maintenance.kubevirt_fleet_info"))
-
+        plan = {**own, "policy": given(own["policy"]), "max_failures": args["max_failures"]}
         fault = self._report.fault
-        found = foresee(plan, args["hosts"], read_cluster, variables["hostvars"])
+        found = foresee(plan, args["hosts"], self._read_cluster, self._vars["hostvars"])
         found.objections += [fault] if fault else []
         if not found.objections or self._task.check_mode:
             forks = int(context.CLIARGS["forks"])
             for line in found.lines(args["roll_id"], args["hosts"], bool(self._task.check_mode), forks):
                 Display().display(plain(line))
         self._report.plan(found.plan)
-        self._targets = found.targets(plan["plan_file"])
-        return found.of_roll(bool(plan["plan_file"]))
+        self._targets = found.targets(own["plan_file"])
+        return found.of_roll(bool(own["plan_file"]))
 
-    def _until_final(self, call: Any, args: dict[str, Any], until: float, must_answer: bool | None) -> dict[str, Any]:
-        """`until`: by when the host has to answer. If it does not, and must not, the result is `silent`."""
-        said, changed = Said(str(args.get("state"))), False
+    def _until_final(self, call: Any, args: dict[str, Any], until: float, must_answer: bool) -> dict[str, Any]:
+        """`until`: by when the host has to answer. If it does not, the result of one of those that keep the record is
+        `silent`, but for the last of them."""
+        said, changed = Said(self._state), False
         watch: dict[str, Any] = {}
         alone: float | None = None  # since when no other worker does anything
         while True:
             asks = playbook()[1]
-            if watch and args.get("state") == "admitted":
+            if watch and self._state == "admitted":
                 # Who rests waits for the time alone, and not for another worker.
                 works = others_work() or watch.get("rests") is not None
                 alone = None if works else alone or time.monotonic()
@@ -152,21 +172,21 @@ class ActionModule(ActionBase):
                 if time.monotonic() <= until and not isinstance(exc, AnsibleAuthenticationFailure):
                     time.sleep(_AGAIN)
                     continue
-                if must_answer is None:
+                if self._state not in (*_IN_TURN, "begun"):
                     raise
                 if must_answer:
                     # Unreachable it would be one line of JSON for all hosts, with "{{ item }}" in it.
-                    raise AnsibleActionFail(plain(words.no_keeper_answers(str(args.get("node")), str(exc)))) from None
-                Display().display(plain(words.is_silent_keeper(str(args.get("node")), str(exc))))
+                    raise AnsibleActionFail(plain(words.no_keeper_answers(self._at, str(exc)))) from None
+                Display().display(plain(words.is_silent_keeper(self._at, str(exc))))
                 return {"changed": False, "silent": True}
             result["changed"] = changed = changed or bool(result.get("changed"))
             self._report.roll(result)
-            if "stats" in result and args.get("state") in ("ended", "planned"):
+            if "stats" in result and self._state in ("ended", "planned"):
                 # As set_stats does it, without a task of its own that prints three lines.
                 result["ansible_stats"] = {"data": {"maintenance_roll_stats": result["stats"]}}
             for line in result.get("lines", ()):
                 Display().display(plain(line))
-            if args.get("state") in _ENDS and result.get("answer") == "closed":
+            if self._state in _ENDS and result.get("answer") == "closed":
                 message = "\n".join(map(plain, str(result["message"]).splitlines()))
                 # Ansible prints a failure as JSON: in words is enough. The report and the record have the rest.
                 told = {key: result[key] for key in _TOLD if key in result}

@@ -4,10 +4,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import peers
 
 DOCUMENTATION = r"""
 name: peers
@@ -56,49 +55,6 @@ _value:
   type: list
   elements: dict
 """
-
-
-def peers(
-    fleet: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]], node: str, roll: Iterable[str] = ()
-) -> list[dict[str, Any]]:
-    """Raises AnsibleFilterError for a host without variables or without a URI."""
-    if isinstance(fleet, str):
-        raise AnsibleFilterError(f"peers: maintenance_fleet is '{fleet}': a list is expected")
-    ranks = {name: rank for rank, name in enumerate(roll)}
-    result = []
-    for name in fleet:
-        if name == node:
-            continue
-        if name not in hostvars:
-            raise AnsibleFilterError(f"peers: {name} is not in the inventory")
-        facts = hostvars[name]
-        if not facts.get("maintenance_peer_uri"):
-            raise AnsibleFilterError(
-                f"peers: {name} has no maintenance_peer_uri. "
-                f"Set it in the inventory, for example qemu+tls://{name}/system"
-            )
-        result.append(
-            {
-                "name": name,
-                "uri": facts["maintenance_peer_uri"],
-                "migrate_uri": facts.get("maintenance_migrate_uri", ""),
-                "memory": _mib(name, facts, "maintenance_memory"),
-                "reserve": _mib(name, facts, "maintenance_reserve"),
-                "roll_rank": ranks.get(name),
-                "labels": dict(facts.get("maintenance_labels") or {}),
-                "taints": list(facts.get("maintenance_taints") or []),
-            }
-        )
-    return result
-
-
-def _mib(host: str, facts: Mapping[str, Any], variable: str) -> int:
-    """Nothing is 0."""
-    value = facts.get(variable) or 0
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise AnsibleFilterError(f"peers: {variable} of {host} is '{value}': a number of MiB is expected") from None
 
 
 class FilterModule:

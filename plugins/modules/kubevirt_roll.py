@@ -10,8 +10,8 @@ module: kubevirt_roll
 short_description: Keep the record of a roll in a cluster
 version_added: 0.1.0
 description:
-  - What M(virtops.maintenance.maintenance_roll) calls on KubeVirt. Use that one, which also keeps
-    the record alive.
+  - What M(virtops.maintenance.maintenance_roll) calls on KubeVirt. It is internal to the playbooks
+    of this collection, and may change in any release.
   - The record is an annotation on the Lease C(virtops-roll), of which there is one for the cluster.
   - From its first node on, nodes that the roll has still to empty have the taint C(virtops.maintenance/roll) with the
     effect C(PreferNoSchedule), so that VMs go to others first. It goes when the node is done, and from all nodes when
@@ -26,7 +26,6 @@ options:
 extends_documentation_fragment:
   - virtops.maintenance._kubernetes
   - virtops.maintenance._roll
-  - virtops.maintenance._roll.run
   - virtops.maintenance._roll.playbook
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.kubevirtgroup
@@ -40,23 +39,11 @@ attributes:
     support: full
 """
 
-EXAMPLES = r"""
-- name: Read the record of the roll
-  virtops.maintenance.kubevirt_roll:
-    state: read
-  register: found
-"""
+EXAMPLES = r"""# """
 
 RETURN = r"""
-answer:
-  description:
-    - What the rules of the roll say. M(virtops.maintenance.maintenance_roll) documents this value
-      and the others, which it returns as they are.
-  returned: success
-  type: str
-  sample: go
 roll:
-  description: The record. None if there is none.
+  description: The record, as M(virtops.maintenance.maintenance_roll) describes it. None if there is none.
   returned: success
   type: dict
 error:
@@ -71,7 +58,7 @@ import functools
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ROLL_SPEC, answer_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ASKED_SPEC, answer_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
@@ -86,11 +73,16 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._playbook impo
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"lock_namespace": {"type": "str", "default": "default"}, **AUTH_SPEC, **ROLL_SPEC, **lives.SPEC},
+        argument_spec={
+            "lock_namespace": {"type": "str", "default": "default"},
+            **AUTH_SPEC,
+            **ASKED_SPEC,
+            **lives.SPEC,
+        },
         supports_check_mode=True,
     )
     module.debug(_kept.STATE)
-    params = module.params
+    params = {**module.params, **module.params["request"]}
     try:
         client = Client(auth_of(module))
         client.before_write = lambda: lives.check(params["playbook"])

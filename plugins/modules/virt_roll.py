@@ -10,8 +10,8 @@ module: virt_roll
 short_description: Keep the record of a roll in a fleet of libvirt hosts
 version_added: 0.1.0
 description:
-  - What M(virtops.maintenance.maintenance_roll) calls on libvirt. Use that one, which also keeps
-    the record alive.
+  - What M(virtops.maintenance.maintenance_roll) calls on libvirt. It is internal to the playbooks
+    of this collection, and may change in any release.
   - The record is a volume in the pool C(virtops) of the hosts that count the slots, three or fewer.
     It can be read and written as long as most of them answer.
 author:
@@ -19,7 +19,6 @@ author:
 extends_documentation_fragment:
   - virtops.maintenance._libvirt
   - virtops.maintenance._roll
-  - virtops.maintenance._roll.run
   - virtops.maintenance._roll.playbook
   - virtops.maintenance._attributes
   - virtops.maintenance._attributes.actiongroup
@@ -33,27 +32,11 @@ attributes:
     support: full
 """
 
-EXAMPLES = r"""
-- name: Read the record of the roll
-  virtops.maintenance.virt_roll:
-    state: read
-    node: host-a
-    peers:
-      - name: host-b
-        uri: qemu+tls://host-b/system
-  register: found
-"""
+EXAMPLES = r"""# """
 
 RETURN = r"""
-answer:
-  description:
-    - What the rules of the roll say. M(virtops.maintenance.maintenance_roll) documents this value
-      and the others, which it returns as they are.
-  returned: success
-  type: str
-  sample: go
 roll:
-  description: The record. None if there is none.
+  description: The record, as M(virtops.maintenance.maintenance_roll) describes it. None if there is none.
   returned: success
   type: dict
 error:
@@ -67,7 +50,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.admission import quorum_hosts
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ROLL_SPEC, answer_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ASKED_SPEC, answer_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.errors import Failed, as_failed
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.own_boot import own_boot_id
@@ -80,9 +63,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._playbook impo
 
 
 def main() -> None:
-    module = AnsibleModule(argument_spec={**options.HOSTS_SPEC, **ROLL_SPEC, **lives.SPEC}, supports_check_mode=True)
+    module = AnsibleModule(argument_spec={**options.HOSTS_SPEC, **ASKED_SPEC, **lives.SPEC}, supports_check_mode=True)
     module.debug(_kept.STATE)
-    params = module.params
+    params = {**module.params, **module.params["request"]}
     try:
         with as_failed():
             own, peers = options.own_config(params), options.peer_configs(params)

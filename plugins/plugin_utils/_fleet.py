@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet or cluster as the plan wants it: what was read, and what the inventory says of it."""
+"""A fleet or cluster as the inventory knows it: its hosts, who keeps the record of a roll, what a plan is told."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims import admission
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.observed import of_fleet
+
+HostVars = Mapping[str, Mapping[str, Any]]
 
 # Inventory variable -> key of a host
 _FROM_INVENTORY = {
@@ -25,9 +28,7 @@ _FROM_INVENTORY = {
 _OF_VMS = {"maintenance_dirty_rates": "dirty_rate", "maintenance_working_sets": "working_set_mib"}
 
 
-def plan_fleet(
-    found: Iterable[Mapping[str, Any]], hostvars: Mapping[str, Mapping[str, Any]]
-) -> dict[str, list[dict[str, Any]]]:
+def plan_fleet(found: Iterable[Mapping[str, Any]], hostvars: HostVars) -> dict[str, list[dict[str, Any]]]:
     """Raises AnsibleFilterError for what is not the result of virt_host_info."""
     found = list(found)
     for one in found:
@@ -45,7 +46,7 @@ def plan_fleet(
 def _from_inventory(
     host: Mapping[str, Any],
     vms: Iterable[Mapping[str, Any]],
-    hostvars: Mapping[str, Mapping[str, Any]],
+    hostvars: HostVars,
     variables: Iterable[str] = tuple(_FROM_INVENTORY),
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A host and its VMs with what the inventory says of them. `variables`: of the host."""
@@ -64,7 +65,7 @@ def _from_inventory(
     return {**host, **reported}, rows
 
 
-def of_inventory(keys: Any, hostvars: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+def of_inventory(keys: Any, hostvars: HostVars) -> dict[str, dict[str, str]]:
     """To which rack, site, or whatever `keys` names, a host belongs: by its maintenance_labels, or a variable of that
     name. Hosts of which the inventory does not say it are left out."""
     found: dict[str, dict[str, str]] = {}
@@ -82,7 +83,7 @@ _OF_NODES = ("maintenance_reserve", "maintenance_link_mib_s")
 
 
 def plan_cluster(
-    found: Mapping[str, Any], hostvars: Mapping[str, Mapping[str, Any]], limits: Mapping[str, int] | None = None
+    found: Mapping[str, Any], hostvars: HostVars, limits: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     """Raises AnsibleFilterError for what is not the result of kubevirt_fleet_info."""
     if not isinstance(found, Mapping) or "hosts" not in found or "limits" not in found:
@@ -99,4 +100,83 @@ def plan_cluster(
     return {**fleet, **{key: found[key] for key in ("budgets", "migration")}}
 
 
-__all__ = ["of_inventory", "plan_cluster", "plan_fleet"]
+def peers(fleet: Iterable[str], hostvars: HostVars, node: str, roll: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """Raises AnsibleFilterError for a host without variables or without a URI."""
+    if isinstance(fleet, str):
+        raise AnsibleFilterError(f"peers: maintenance_fleet is '{fleet}': a list is expected")
+    ranks = {name: rank for rank, name in enumerate(roll)}
+    result = []
+    for name in fleet:
+        if name == node:
+            continue
+        if name not in hostvars:
+            raise AnsibleFilterError(f"peers: {name} is not in the inventory")
+        facts = hostvars[name]
+        if not facts.get("maintenance_peer_uri"):
+            raise AnsibleFilterError(
+                f"peers: {name} has no maintenance_peer_uri. "
+                f"Set it in the inventory, for example qemu+tls://{name}/system"
+            )
+        result.append(
+            {
+                "name": name,
+                "uri": facts["maintenance_peer_uri"],
+                "migrate_uri": facts.get("maintenance_migrate_uri", ""),
+                "memory": _mib(name, facts, "maintenance_memory"),
+                "reserve": _mib(name, facts, "maintenance_reserve"),
+                "roll_rank": ranks.get(name),
+                "labels": dict(facts.get("maintenance_labels") or {}),
+                "taints": list(facts.get("maintenance_taints") or []),
+            }
+        )
+    return result
+
+
+def _mib(host: str, facts: Mapping[str, Any], variable: str) -> int:
+    """Nothing is 0."""
+    value = facts.get(variable) or 0
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise AnsibleFilterError(f"peers: {variable} of {host} is '{value}': a number of MiB is expected") from None
+
+
+class Fleet:
+    """Of a task or lookup. `variables`: its own; `templar`: for those that are templates."""
+
+    def __init__(self, templar: Any, variables: Mapping[str, Any]) -> None:
+        self._templar, self._variables = templar, variables
+        self.kubevirt = (self._value("maintenance_platform") or "libvirt") == "kubevirt"
+
+    def _value(self, name: str) -> Any:
+        return self._templar.template(self._variables.get(name))
+
+    @property
+    def members(self) -> list[str]:
+        """Of libvirt: those that are named, or all hosts that have a way for their peers to reach them."""
+        named = self._value("maintenance_fleet")
+        hostvars = self._variables["hostvars"]
+        every = self._variables["groups"]["all"]
+        return [host for host in every if "maintenance_peer_uri" in hostvars[host]] if named is None else list(named)
+
+    def record_hosts(self, without: str = "") -> list[str]:
+        """On which the record of a roll is read and written, in the order in which they are asked."""
+        if self.kubevirt:
+            return [self._value("maintenance_api_host") or "localhost"]
+        others = [host for host in self.members if host != without]
+        return list(admission.quorum_hosts(others, self._value("maintenance_slots_on") or ""))
+
+    def reach(self, at: str) -> dict[str, Any]:
+        """How the module of that host reaches the fleet. A cluster has one API, which other options name."""
+        if self.kubevirt:
+            return {}
+        hostvars = self._variables["hostvars"]
+        return {
+            "node": at,
+            "uri": hostvars[at].get("maintenance_uri") or "qemu:///system",
+            "peers": peers(self.members, hostvars, at),
+            "slots_on": self._value("maintenance_slots_on") or "",
+        }
+
+
+__all__ = ["Fleet", "of_inventory", "peers", "plan_cluster", "plan_fleet"]

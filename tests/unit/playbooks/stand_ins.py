@@ -168,8 +168,7 @@ class Store:
 class ActionModule(ActionModule):
     def _execute_module(self, module_name, module_args, task_vars):
         args = {name: spec.get("default") for name, spec in ROLL_SPEC.items()}
-        args.update({**module_args, "slice": 0.5, "max_failures": 0})
-        args["max_unavailable"] = str(args["max_unavailable"])
+        args.update({**module_args, **module_args["request"], "slice": 0.5, "max_failures": 0})
         if os.environ["FAULT"].endswith(f"{args['stage']} not by {module_args.get('node')}"):
             return {"failed": True, "msg": "too few answer", "error": "RollUnreadable"}
         if os.environ["FAULT"] in (f"{module_args.get('node')} is off", "all are off"):

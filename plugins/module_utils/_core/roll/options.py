@@ -19,53 +19,63 @@ from .rules import Ask
 from .window import duration, utc
 
 STAGES = [stage.value for stage in Stage if stage is not Stage.DRAINING]
+STATES = (
+    "begun",  # begin the roll, or carry an unfinished one on that has the same hosts and settings
+    "planned",  # give it the order of `hosts` and `seconds` before its first host; with `objections` it is over
+    "admitted",  # wait until `roll_host` may go out of service; `steps` is what is left to be done with it
+    "noted",  # `roll_host` has come to `stage`
+    "homeward",  # which VMs go back to where they were, once all hosts are done
+    "came_back",  # what came of `vm`, whose home is `roll_host`
+    "renewed",  # write now and then for as long as `slice`, so that everybody sees that the roll lives
+    "ended",  # how the roll ended; one with hosts left waits for the same command
+    "aborting",  # stop the roll, whoever has it; `order` is which hosts are to be given back
+    "aborted",  # that has come to its end
+    "read",
+)
 ROLL_SPEC: dict[str, Any] = {
-    "state": {
-        "type": "str",
-        "choices": [
-            *("begun", "planned", "admitted", "noted", "homeward", "came_back"),
-            *("renewed", "ended", "aborting", "aborted", "read"),
-        ],
-        "required": True,
-    },
-    "hosts": {"type": "list", "elements": "str", "default": []},
+    "hosts": {"type": "list", "elements": "str", "default": []},  # in their order; homeward: of the play
     "roll_host": {"type": "str", "default": ""},
     "stage": {"type": "str", "choices": STAGES},
-    "why": {"type": "str", "default": ""},
-    "targets": {"type": "list", "elements": "str", "default": []},
-    "tally": {"type": "dict", "default": {}},
-    "moved": {"type": "dict", "default": {}},
-    "recovery": {"type": "dict", "default": {}},
-    "vm": {"type": "str", "default": ""},
+    "why": {"type": "str", "default": ""},  # it failed; came_back: why `vm` is still to go back
+    "targets": {"type": "list", "elements": "str", "default": []},  # of its VMs by the plan: it waits for those
+    "tally": {"type": "dict", "default": {}},  # what became of its VMs, numbers
+    "moved": {"type": "dict", "default": {}},  # VM -> host; by UUID, on KubeVirt namespace/name/UID
+    "recovery": {"type": "dict", "default": {}},  # on_dead, fenced; and result or failure, see `reboot`
+    "vm": {"type": "str", "default": ""},  # named as in `moved`
     "is_back": {"type": "bool", "default": False},
-    "let_finish": {"type": "bool", "default": False},
+    "let_finish": {"type": "bool", "default": False},  # slices that are under way let migrations end that run
     "roll_id": {"type": "str", "default": ""},
-    "roll_run": {"type": "str", "default": ""},
+    "roll_run": {"type": "str", "default": ""},  # which ansible-playbook asks
     "requester": {"type": "str", "default": ""},
     "reason": {"type": "str", "default": ""},
-    "settings": {"type": "dict", "default": {}},
+    "settings": {"type": "dict", "default": {}},  # what another command must share to carry this roll on
     "max_unavailable": {"type": "str", "default": "1"},
-    "max_unavailable_per": {"type": "dict", "default": {}},
-    "groups": {"type": "dict", "default": {}},
+    "max_unavailable_per": {"type": "dict", "default": {}},  # label or variable -> hosts that share its value
+    "groups": {"type": "dict", "default": {}},  # host -> these, by the inventory
     "max_failures": {"type": "int", "default": 0},
     "count_others": {"type": "bool", "default": True},
     "take_over": {"type": "bool", "default": False},
     "soak": {"type": "str", "default": "0"},
     "pause_after": {"type": "str", "default": ""},
-    "until": {"type": "str", "default": ""},
-    "seconds": {"type": "dict", "default": {}},
+    "until": {"type": "str", "default": ""},  # UTC
+    "seconds": {"type": "dict", "default": {}},  # of each host by the plan
     "objections": {"type": "list", "elements": "str", "default": []},
-    "patience": {"type": "float", "default": 3600.0},
-    "slice": {"type": "int", "default": 20},
-    "watch": {"type": "dict", "default": {}},
-    "rank": {"type": "int", "default": 0},
+    "patience": {"type": "float", "default": 3600.0},  # seconds for hosts that others drain
+    "slice": {"type": "int", "default": 20},  # seconds after which a call hands back
+    "watch": {"type": "dict", "default": {}},  # what the call before saw
+    "rank": {"type": "int", "default": 0},  # renewed: 0 writes after ten seconds in which nobody did, 1 after twenty
+}
+# Of the modules. The action has checked the request by ROLL_SPEC, and filled it in.
+ASKED_SPEC: dict[str, Any] = {
+    "state": {"type": "str", "choices": list(STATES), "required": True},
+    "request": {"type": "dict", "default": {}},
 }
 
 
 def answer_of(
     params: Mapping[str, Any], store: RollStore, here: Clock, boot_id: Callable[[], str], check: bool = False
 ) -> dict[str, Any]:
-    """What the module returns. `boot_id`: reads that of `roll_host`.
+    """What the module returns. `params`: state, and all keys of ROLL_SPEC. `boot_id`: reads that of `roll_host`.
 
     Raises PolicyError for a missing or wrong option, RollRefused, RollTakenOver, and what the store
     raises.

@@ -1,0 +1,45 @@
+# Copyright: (c) 2026, virtops.maintenance contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What a task that asks for the record of a roll knows of the fleet, by the inventory alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import Fleet
+
+
+class Templar:
+    @staticmethod
+    def template(value: Any) -> Any:
+        return value
+
+
+def fleet(**variables: Any) -> Fleet:
+    hosts: dict[str, dict[str, Any]] = {f"h{n}": {"maintenance_peer_uri": f"qemu+tls://h{n}/system"} for n in range(5)}
+    hosts["h1"]["maintenance_uri"] = "qemu+unix:///system"
+    hosts["web"] = {}
+    return Fleet(Templar(), {"hostvars": hosts, "groups": {"all": list(hosts)}, **variables})
+
+
+def test_the_fleet_is_who_has_a_way_for_peers_or_who_is_named() -> None:
+    assert fleet().members == ["h0", "h1", "h2", "h3", "h4"]
+    assert fleet(maintenance_fleet=["h3", "h1"]).members == ["h3", "h1"]
+    assert fleet(maintenance_fleet=[]).record_hosts() == []
+
+
+def test_who_keeps_the_record() -> None:
+    assert fleet().record_hosts() == ["h0", "h1", "h2"]
+    assert fleet().record_hosts(without="h1") == ["h0", "h2", "h3"]
+    assert fleet(maintenance_platform="kubevirt").record_hosts() == ["localhost"]
+    assert fleet(maintenance_platform="kubevirt", maintenance_api_host="bastion").record_hosts() == ["bastion"]
+
+
+def test_how_a_host_reaches_the_others() -> None:
+    found = fleet().reach("h1")
+    assert (found["node"], found["uri"]) == ("h1", "qemu+unix:///system")
+    assert [peer["name"] for peer in found["peers"]] == ["h0", "h2", "h3", "h4"]
+    assert fleet().reach("h0")["uri"] == "qemu:///system"
+    assert fleet(maintenance_platform="kubevirt").reach("localhost") == {}
