@@ -12,7 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import words
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import reboot, words
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Asked, acts, ranked
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._host import carry_out
@@ -35,7 +35,7 @@ _SPEC: dict[str, Any] = {
     "turn": {"type": "dict", "default": {}},
     "work": {"type": "bool", "default": False},
     "checks": {"type": "bool", "default": False},
-    "reboot": {"type": "str", "choices": ["always", "never", "auto"], "default": "never"},
+    "reboot": {"type": "raw"},
     "hooks_were_run": {"type": "bool", "default": False},
     "lost": {"type": "bool", "default": False},
     "fail_on": {"type": "str", "choices": ["blockers", "node_blockers", "nothing"], "default": "node_blockers"},
@@ -81,6 +81,7 @@ class ActionModule(ActionBase):
     def _asked(self, options: Mapping[str, Any]) -> Asked:
         asked = {key: value for key, value in options.items() if key in Asked.__dataclass_fields__}
         host = options["roll_host"] if options["state"] != "checked" else options["preflight"]["node"]
+        asked["reboot"] = reboot.mode(options["reboot"])
         return Asked(**asked, host=host, check=bool(self._task.check_mode), now=time.monotonic)
 
     def _act(self, act: Act) -> dict[str, Any]:

@@ -30,6 +30,8 @@ class ActionModule(ActionBase):
         base = super().run(tmp, task_vars)
         args = given(self._task.args)
         if boolean(args.pop("reach", False)):
+            if reboot.mode(args.get("reboot")) == "never":
+                return {**base, "changed": False, "skipped": True}
             return {**base, "changed": False, "unreached": self._unreached()}
         try:
             result = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)

@@ -83,10 +83,10 @@ options:
     type: bool
     default: false
   reboot:
-    description: Whether it is to be rebooted; V(auto) if it says that it needs it.
-    type: str
-    choices: [always, never, auto]
-    default: never
+    description:
+      - Whether it is to be rebooted, as the variable C(maintenance_reboot) says it, V(auto) if it says that it needs
+        it. Nothing or an empty text is V(always).
+    type: raw
   hooks_were_run:
     description: With O(state=empty), hooks that are still due are a failure.
     type: bool

@@ -28,6 +28,9 @@ options:
     description: Only try whether Ansible reaches the host, RV(unreached). That it does not is no failure then.
     type: bool
     default: false
+  reboot:
+    description: With O(reach), whether it is to be rebooted, as C(maintenance_reboot) says it. If not, it is not tried.
+    type: raw
 extends_documentation_fragment:
   - virtops.maintenance._attributes
 attributes:
@@ -99,7 +102,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 
 
 def main() -> None:
-    spec = {"node": {"type": "str", "required": True}, "reach": {"type": "bool", "default": False}}
+    spec = {
+        "node": {"type": "str", "required": True},
+        "reach": {"type": "bool", "default": False},
+        "reboot": {"type": "raw"},
+    }
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     if module.params["reach"]:  # who runs this was reached
         module.exit_json(changed=False, unreached="")

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import reboot, window
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import most_unavailable
 
 # What the filter `bool` understands as the roles do. It takes anything else for false.
-REBOOTS = ("auto", "always", "never")
 BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
 
 
@@ -27,7 +26,7 @@ def _bool(value: Any) -> str:
 
 
 def _reboot(value: Any) -> str:
-    return "" if not _bool(value) or value in REBOOTS else f"one of {', '.join(REBOOTS)}, true, false"
+    return "" if not _bool(value) or value in reboot.MODES else f"one of {', '.join(reboot.MODES)}, true, false"
 
 
 def whole(value: Any) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..model.policy import PolicyError
-from . import run
+from . import reboot, run
 from .record import NOTE_PATIENCE, Clock, RollStore, Stage
 from .rules import Ask
 from .window import duration, utc
@@ -142,7 +142,7 @@ def ask(params: Mapping[str, Any]) -> Ask:
         hosts=hosts,
         requester=params["requester"],
         reason=params["reason"],
-        options={str(key): str(value) for key, value in params["settings"].items()},
+        options=_settings(params["settings"]),
         max_unavailable=most_unavailable(params["max_unavailable"]),
         max_unavailable_per=most_per(params["max_unavailable_per"]),
         groups={str(host): dict(found) for host, found in params["groups"].items()},
@@ -155,6 +155,14 @@ def ask(params: Mapping[str, Any]) -> Ask:
         seconds=_seconds(params),
         playbook=params.get("playbook", ""),
     )
+
+
+def _settings(given: Mapping[str, Any]) -> dict[str, str]:
+    """In one form each: true is the same setting as always."""
+    found = {str(key): str(value) for key, value in given.items()}
+    if "maintenance_reboot" in given:
+        found["maintenance_reboot"] = reboot.mode(given["maintenance_reboot"])
+    return found
 
 
 def _plan(params: Mapping[str, Any]) -> tuple[list[str], dict[str, float], list[str]]:

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reboot import (
     Told,
     in_vain,
+    mode,
     need,
     of_dnf,
     of_file,
@@ -21,6 +22,18 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reb
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Stage
 
 KERNELS = "NEEDRESTART-VER: 3.6\nNEEDRESTART-KCUR: 6.1.0-1\nNEEDRESTART-KEXP: 6.1.0-2\n"
+
+
+@pytest.mark.parametrize(
+    ("mode_of", "values"),
+    [
+        ("always", [None, "", True, "True", "yes", "on", "1", 1, "always"]),
+        ("never", [False, "False", "no", "off", "0", 0, "never"]),
+        ("auto", ["auto"]),
+    ],
+)
+def test_what_maintenance_reboot_says(mode_of: str, values: list[object]) -> None:
+    assert {mode(value) for value in values} == {mode_of}
 
 
 def test_one_that_says_yes_is_enough() -> None:
