@@ -107,7 +107,7 @@ NOT_FULL := $(if $(QUICK), and not full)
 # The lab waits more than it computes: beside it goes, one after another, what computes.
 TEST_PARTS ?= "integration,molecule-lab kubevirt,unit,sanity,lint,sabotage,molecule-kubevirt"
 test: export TIER := quick
-test: deps ## the quick tier, what CI runs: some ten minutes (TEST_PARTS="unit" for a part of it)
+test: deps ## the quick tier, what CI runs: a quarter of an hour at most (TEST_PARTS="unit" for a part of it)
 	@$(PY) $(TOOLS)/run_parts.py $(TEST_PARTS)
 
 ALL_PARTS ?= "lint sanity" unit kubevirt molecule-kubevirt integration molecule-lab sabotage

@@ -114,12 +114,14 @@ def target_findings(
     for interface in spec.interfaces:
         lacks = target.lacks_link(interface)
         if lacks:
-            text = f"The {interface.label} needs {lacks}, which {target.name} does not have active."
+            why = target.why_none("network") if interface.network else ""
+            text = f"The {interface.label} needs {lacks}, which {target.name} does not have active{why}."
             found.append(Finding(Reason.InterfaceNotLiveMigratable, text))
     found += missing_disks(spec, source, target, views or {})
     for secret in spec.secrets:
         if target.has_secret(secret.uuid, secret.usage_type, secret.usage) is False:
-            text = f"The {secret.owner} needs the secret {secret.text}, not on {target.name}."
+            why = target.why_none("secret")
+            text = f"The {secret.owner} needs the secret {secret.text}, not on {target.name}{why}."
             found.append(Finding(Reason.SecretMissing, text))
     found += _huge_page_findings(spec, target)
     found += _pinning_findings(spec, target)

@@ -60,7 +60,8 @@ def _graphics(conn: Any, graphics: GraphicsSpec, target: HostFacts, taken: Mappi
             yield Finding(Reason.GraphicsNotLiveMigratable, text)
     for network in graphics.networks:
         if target.networks is not None and network not in target.networks:
-            text = f"Its {name} listens on network {network!r}, not active on {target.name}."
+            why = target.why_none("network")
+            text = f"Its {name} listens on network {network!r}, not active on {target.name}{why}."
             yield Finding(Reason.GraphicsNotLiveMigratable, text)
     own = [address for address in graphics.addresses if _of_one_host(address)]
     if own:

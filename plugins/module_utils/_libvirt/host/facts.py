@@ -72,6 +72,7 @@ class HostFacts:
     cpus: numbers of the CPUs online. nodes: numbers of the NUMA nodes.
     cpu_xml: the host's CPU, as capabilities have it. Versions: major*10^6 + minor*10^3 + release.
     pools: the active ones. domains: name -> UUID, inactive ones too.
+    lacking: the drivers that its libvirt does not have, of which there is nothing, then.
     """
 
     hostname: str = ""
@@ -92,6 +93,7 @@ class HostFacts:
     nodes: frozenset[int] | None = None
     pools: Mapping[str, PoolFacts] | None = None
     domains: Mapping[str, str] = field(default_factory=dict)
+    lacking: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -128,6 +130,10 @@ class HostFacts:
             return f"network device {interface.device!r}"
         return ""
 
+    def why_none(self, kind: str) -> str:
+        """What to add where it lacks something of a kind: network or secret."""
+        return f": its libvirt has no {kind} driver" if kind in self.lacking else ""
+
     def has_secret(self, uuid: str, usage_type: str, usage: str) -> bool | None:
         if self.secrets is None:
             return None
@@ -150,11 +156,13 @@ def read_host_facts(conn: Any) -> HostFacts:
     cpu = caps.find("host/cpu")
     cells = _cells(caps)
     pages = [int(e.get("size", "0")) for e in caps.findall("host/cpu/pages")]
-    networks = _or_none(lambda: conn.listAllNetworks(_ACTIVE))
+    lacking: set[str] = set()
+    networks = _of_driver("network", lambda: conn.listAllNetworks(_ACTIVE), lacking)
     # Not only the active ones: a bridge counts as active when a guest is plugged into it.
     interfaces = _or_none(lambda: conn.listAllInterfaces(0))
     node_nets = _or_none(lambda: conn.listAllDevices(_CAP_NET))
-    pools = _or_none(lambda: conn.listAllStoragePools(_ACTIVE))
+    pools = _of_driver("storage", lambda: conn.listAllStoragePools(_ACTIVE), lacking)
+    secrets = _of_driver("secret", lambda: conn.listAllSecrets(0), lacking)
     cpu_map = _or_none(conn.getCPUMap)
     info = conn.getInfo()
     return HostFacts(
@@ -170,12 +178,13 @@ def read_host_facts(conn: Any) -> HostFacts:
         emulators=frozenset(_texts(caps, "guest//emulator")) or None,
         interfaces=None if interfaces is None else frozenset(i.name() for i in interfaces),
         node_nets=None if node_nets is None else frozenset(map(_device_name, node_nets)),
-        secrets=_secrets(conn),
+        secrets=None if secrets is None else _secrets(secrets),
         huge_pages=_huge_pages(conn, pages, cells),
         cpus=None if cpu_map is None else _online(cpu_map),
         nodes=cells or None,
         pools=None if pools is None else _pools(pools),
         domains={d.name(): d.UUIDString() for d in conn.listAllDomains(0)},
+        lacking=frozenset(lacking),
     )
 
 
@@ -187,6 +196,20 @@ def _or_none(call: Callable[[], Any]) -> Any:
         if is_lost(exc):
             raise
         return None
+
+
+def _of_driver(driver: str, call: Callable[[], Any], lacking: set[str]) -> Any:
+    """What a driver has; nothing where this libvirt lacks the driver, which has a package of its own on Debian 13.
+    None: it did not say. Not for devices of the host, which are there without a driver that lists them."""
+    try:
+        return call()
+    except libvirt.libvirtError as exc:
+        if is_lost(exc):
+            raise
+        if exc.get_error_code() != ERR_NO_SUPPORT:
+            return None
+        lacking.add(driver)
+        return []
 
 
 def _bridge(network: Any) -> str:
@@ -213,10 +236,7 @@ def _texts(root: ET.Element, path: str) -> Iterator[str]:
     return ((element.text or "").strip() for element in root.findall(path))
 
 
-def _secrets(conn: Any) -> tuple[SecretFacts, ...] | None:
-    found = _or_none(lambda: conn.listAllSecrets(0))
-    if found is None:
-        return None
+def _secrets(found: list[Any]) -> tuple[SecretFacts, ...]:
     # UUID and usage come with the list: no call for each.
     return tuple(SecretFacts(s.UUIDString(), _USAGE_TYPES.get(s.usageType(), ""), s.usageID() or "") for s in found)
 

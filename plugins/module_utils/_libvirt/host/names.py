@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..domain.network_xml import NetworkSpec, parse_network
-from .connection import is_lost, libvirt
+from .connection import ERR_NO_SUPPORT, is_lost, libvirt
 
 # virErrorNumber
 _NO_NETWORK, _NO_NWFILTER, _NO_SECRET = 43, 62, 66
@@ -55,12 +55,12 @@ class Names:
         return self._once(("secret", uuid, usage_type, usage), read, _NO_SECRET)
 
     def _once(self, key: tuple[str, ...], read: Callable[[], Any], absent: int) -> Any:
-        """The answer; False: the error `absent`; None: another one."""
+        """The answer; False: the error `absent`, or libvirt has no driver for it; None: another one."""
         if key not in self._answers:
             try:
                 self._answers[key] = read()
             except libvirt.libvirtError as exc:
                 if is_lost(exc):
                     raise
-                self._answers[key] = False if exc.get_error_code() == absent else None
+                self._answers[key] = False if exc.get_error_code() in (absent, ERR_NO_SUPPORT) else None
         return self._answers[key]

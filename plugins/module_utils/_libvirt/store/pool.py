@@ -14,7 +14,7 @@ from html import escape  # xml.sax would bring urllib and http along
 from typing import Any
 
 from ..domain.untrusted import parse_xml
-from ..host.connection import libvirt
+from ..host.connection import ERR_NO_SUPPORT, libvirt
 
 POOL = "virtops"
 POOL_PATH = "/var/lib/libvirt/virtops"
@@ -76,17 +76,26 @@ class RecordPool:
         return self._handle
 
     def _ensure_once(self) -> Any:
-        try:
-            pool = self._conn.storagePoolLookupByName(self._name)
-        except libvirt.libvirtError as exc:
-            if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
-                raise
-            pool = self._define()
+        pool = self._looked_up() or self._define()
         if not pool.isActive():
             pool.create(libvirt.VIR_STORAGE_POOL_CREATE_WITH_BUILD)
         if not pool.autostart():
             pool.setAutostart(1)
         return self._closed(pool)
+
+    def _looked_up(self) -> Any:
+        """None: there is none. Raises StoreError where libvirt can have none."""
+        try:
+            return self._conn.storagePoolLookupByName(self._name)
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() == ERR_NO_SUPPORT:
+                raise StoreError(
+                    "its libvirt has no storage driver, so it can keep no record. On Debian 13 that is a package"
+                    " of its own: libvirt-daemon-driver-storage"
+                ) from exc
+            if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
+                raise
+            return None
 
     def _closed(self, pool: Any) -> Any:
         """The pool. Raises StoreError when any user of its host may put files into it, and so
@@ -103,13 +112,9 @@ class RecordPool:
     def found(self) -> Any:
         """The pool; None if there is none. One that is off is started: it may hold a record."""
         if self._handle is None:
-            try:
-                pool = self._conn.storagePoolLookupByName(self._name)
-            except libvirt.libvirtError as exc:
-                if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
-                    raise
-                if not (self._acts and self._left_behind()):
-                    return None
+            pool = self._looked_up()
+            if pool is None and not (self._acts and self._left_behind()):
+                return None
             if self._acts:
                 self.ensure()
             elif pool.isActive():

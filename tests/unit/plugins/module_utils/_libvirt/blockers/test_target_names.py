@@ -152,6 +152,18 @@ def test_a_filter_that_the_target_lacks() -> None:
     assert missing(FILTERED, Conn(), Conn(filters=("lab-f",))) == []
 
 
+def test_a_filter_where_libvirt_has_no_driver_for_filters() -> None:
+    there = Conn(filters=("lab-f",))
+    there.nwfilterLookupByName = _refuse  # type: ignore[method-assign]
+    ((reason, message),) = missing(FILTERED, Conn(filters=("lab-f",)), there)
+    assert reason is Reason.InterfaceNotLiveMigratable
+    assert "'lab-f'" in message and "host-b" in message
+
+
+def _refuse(name: str) -> object:
+    raise fakes.LibvirtError(f"this function is not supported: {name}", names.ERR_NO_SUPPORT)
+
+
 @pytest.mark.parametrize(
     ("here", "there", "lacks"),
     [

@@ -135,17 +135,34 @@ def test_everything_is_read_with_one_call_of_a_kind() -> None:
 @pytest.mark.parametrize(
     ("call", "field"),
     [
-        ("listAllNetworks", "networks"),
         ("listAllInterfaces", "interfaces"),
         ("listAllDevices", "node_nets"),
-        ("listAllSecrets", "secrets"),
-        ("listAllStoragePools", "pools"),
         ("getFreePages", "huge_pages"),
         ("getCPUMap", "cpus"),
     ],
 )
 def test_what_a_driver_does_not_have_is_not_known(call: str, field: str) -> None:
     assert getattr(read_host_facts(Conn(call)), field) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "field", "driver"),
+    [
+        ("listAllNetworks", "networks", "network"),
+        ("listAllSecrets", "secrets", "secret"),
+        ("listAllStoragePools", "pools", "storage"),
+    ],
+)
+def test_a_libvirt_without_a_driver_has_nothing_of_its_kind(call: str, field: str, driver: str) -> None:
+    facts = read_host_facts(Conn(call))
+    assert not getattr(facts, field) and getattr(facts, field) is not None
+    assert facts.lacking == {driver}
+    assert facts.lacks_link(InterfaceSpec("network", network="lan")) == ("network 'lan'" if driver == "network" else "")
+    assert facts.has_secret("s-1", "", "") is (driver != "secret")
+    # Who may not ask is another matter: there it may be.
+    conn = Conn()
+    setattr(conn, call, lambda _flags: _raise(FakeError("access denied", 88)))
+    assert getattr(read_host_facts(conn), field) is None and read_host_facts(conn).lacking == frozenset()
 
 
 def test_a_broken_connection_is_not_an_empty_host() -> None:
@@ -312,7 +329,7 @@ def test_with_the_test_driver() -> None:
     assert seen["domains"] == {"test": "6695eb01-f6a4-8304-79aa-97f2502e193f"}
     assert seen["spec"] == "test"
     assert seen["networks"] == {"default": "virbr0"}
-    assert seen["secrets"] is None  # this driver has none
+    assert seen["secrets"] == []  # this libvirt has no driver for them
     assert seen["pools"] == ["default-pool"]
     assert seen["cpu"] == 0
     assert len(seen["unreachable"]) == 3

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -138,6 +139,19 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> Pool:
 def store(pool: Pool) -> Store:
     conn = SimpleNamespace(storagePoolLookupByName=lambda _name: pool, newStream=lambda _f: Stream())
     return Store(conn, sleep=lambda _seconds: None)
+
+
+@pytest.mark.parametrize("use", [Store.names, Store.ensure])
+def test_a_libvirt_without_its_storage_driver_is_named(pool: Pool, use: Callable[[Store], Any]) -> None:
+    """Not as one that keeps no record: nothing could be kept there."""
+    conn = SimpleNamespace(storagePoolLookupByName=lambda _name: _refuse(pools.ERR_NO_SUPPORT))
+    with pytest.raises(StoreError, match="libvirt-daemon-driver-storage"):
+        use(Store(conn, sleep=lambda _seconds: None))
+    assert pool.files == {}
+
+
+def _refuse(code: int) -> Any:
+    raise Refused(code)
 
 
 @pytest.mark.parametrize("asks", range(4))
