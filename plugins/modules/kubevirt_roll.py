@@ -39,7 +39,12 @@ attributes:
     support: full
 """
 
-EXAMPLES = r"""# """
+EXAMPLES = r"""
+- name: Read the record of the roll, as maintenance_roll does where the API is reached
+  virtops.maintenance.kubevirt_roll:
+    state: read
+  register: found
+"""
 
 RETURN = r"""
 roll:

@@ -39,7 +39,12 @@ attributes:
     support: full
 """
 
-EXAMPLES = r"""# """
+EXAMPLES = r"""
+- name: Read the record of the roll, as the playbook status does
+  virtops.maintenance.maintenance_roll:
+    state: read
+  register: found
+"""
 
 RETURN = r"""
 event:

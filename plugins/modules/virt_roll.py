@@ -32,7 +32,14 @@ attributes:
     support: full
 """
 
-EXAMPLES = r"""# """
+EXAMPLES = r"""
+- name: Read the record of the roll, as maintenance_roll does on a host that keeps it
+  virtops.maintenance.virt_roll:
+    state: read
+    node: host-a
+    uri: qemu:///system
+  register: found
+"""
 
 RETURN = r"""
 roll:
