@@ -187,9 +187,10 @@ record: deps ## write what real libvirt hosts answer about some thirty guests ag
 golden: venv ## write the golden plans again, to be read in git diff
 	$(RUN) -m golden.plans
 
-format: venv ## let ruff put the Python files in order
+format: venv ## put the Python files and the planted faults in order
 	ruff check --fix-only --quiet . || true
 	ruff format .
+	@$(RUN) tests/sabotage/run.py --format
 
 # The quick tier has what takes seconds, and imports on the oldest Python alone what modules import (unit
 # tests run on the newest). Left out: pylint, what `lint` runs by other tools (pep8, compile), and

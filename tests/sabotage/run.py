@@ -10,6 +10,7 @@ test catches, or whose text is not found exactly once, fails the run.
 
     run.py [NAME ...]     all faults, or those named
     run.py --changed      those with unit tests in what the change touches, 7 at most, new ones first
+    run.py --format       write the files again, four lines for a fault
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "sabotage"
@@ -58,9 +60,24 @@ class Fault:
     home: str  # the file that describes it
 
 
+FILES = sorted((Path(__file__).parent / "faults").glob("*.json"))
+# What and why, where, what stands there, what is planted.
+FORM = (("name", "why"), ("file", "tests"), ("find",), ("replace",))
+
+
+def in_form(faults: list[dict[str, Any]]) -> str:
+    """The text of a file of faults: four lines for each, whatever it was typed as."""
+
+    def line(fault: dict[str, Any], keys: tuple[str, ...]) -> str:
+        return ", ".join(f'"{key}": {json.dumps(fault[key], ensure_ascii=False)}' for key in keys)
+
+    rows = [",\n ".join(line(fault, keys) for keys in FORM) for fault in faults]
+    return "[\n" + ",\n".join(f"{{{row}}}" for row in rows) + "\n]\n"
+
+
 def load() -> list[Fault]:
     faults = []
-    for path in sorted((Path(__file__).parent / "faults").glob("*.json")):
+    for path in FILES:
         for raw in json.loads(path.read_text(encoding="utf-8")):
             home = str(path.relative_to(ROOT))
             faults.append(Fault(**{**raw, "tests": tuple(raw["tests"]), "home": home}))
@@ -95,7 +112,8 @@ def of_the_change(faults: list[Fault]) -> list[Fault]:
     """The faults to plant in the quick tier; the names of the others are printed."""
     since = base()
     touched = change(since)
-    new = set(re.findall(r'^\+ *"name": "(.+)"', git("diff", since, "--", "tests/sabotage/faults"), re.MULTILINE))
+    names = re.findall(r'^([+-]).*"name": "([^"]+)"', git("diff", since, "--", "tests/sabotage/faults"), re.MULTILINE)
+    new = {name for sign, name in names if sign == "+"} - {name for sign, name in names if sign == "-"}
     fitting = [
         fault
         for fault in faults
@@ -251,6 +269,10 @@ def plant_all(trees: Trees, faults: list[Fault], width: int, slow: list[str]) ->
 
 
 def main() -> int:
+    if sys.argv[1:] == ["--format"]:
+        for path in FILES:
+            path.write_text(in_form(json.loads(path.read_text(encoding="utf-8"))), encoding="utf-8")
+        return 0
     if sys.argv[1:] == ["--changed"]:
         chosen = of_the_change(load())
         if not chosen:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sabotage.run import in_form
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / "tests" / "sabotage" / "faults").glob("*.json"))
@@ -32,3 +33,9 @@ def test_its_text_is_there_once_and_its_tests_exist(fault: dict[str, Any]) -> No
 def test_no_name_stands_twice() -> None:
     assert FAULTS
     assert [n for n, count in Counter(f["name"] for f in FAULTS).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_four_lines_are_enough_for_a_fault(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert text == in_form(json.loads(text)), "tests/sabotage/run.py --format writes it so"
