@@ -78,7 +78,7 @@ class ActionModule(ActionBase):
         self._reach = fleet.reach(self._at)
         if fleet.kubevirt:
             self._reach = {key: value for key, value in given(self._task.args).items() if key not in ASKED_SPEC}
-        must_answer = self._state in _IN_TURN and self._at == fleet.record_hosts()[-1]
+        must_answer = self._state in _IN_TURN and [self._at] == fleet.record_hosts()[-1:]
         self._report = of_task(self._templar, self._vars, bool(self._task.check_mode))
         args |= self._known_here(args, own)
         name = waits() if self._state == "admitted" else ""

@@ -85,13 +85,6 @@ options:
         type: list
         elements: str
         default: []
-  slots_on:
-    description:
-      - Name of one of the hosts that count the migration slots of the cluster. The next two in
-        order of their names count them too, and a majority has to answer.
-      - Default is the first of all names in order. All runs of a fleet must use the same one.
-    type: str
-    default: ''
   shared_paths:
     description:
       - Directories and devices of which you know that all hosts see the same data at that path.

@@ -463,7 +463,6 @@ def main() -> None:
                 policy=options.policy(params),
                 intent=Intent(params["state"]),
                 run_id=options.run_id(params),
-                slots_on=params["slots_on"],
                 requester=options.requester(params),
                 reason=params["reason"],
                 controller_uuid=params["controller_uuid"],

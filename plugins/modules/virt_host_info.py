@@ -448,7 +448,6 @@ def main() -> None:
                 policy=options.policy(params),
                 intent=Intent.DRAINED,
                 run_id=LOOKS,
-                slots_on=params["slots_on"],
                 controller_uuid=params["controller_uuid"],
             )
             result = read_host(request)

@@ -315,7 +315,6 @@ def main() -> None:
                 policy=options.policy(params),
                 intent=Intent.MIGRATED if params["state"] == "migrated" else Intent.ACTIVE,
                 run_id=options.run_id(params),
-                slots_on=params["slots_on"],
                 requester=options.requester(params),
                 reason=params["reason"],
                 controller_uuid=params["controller_uuid"],

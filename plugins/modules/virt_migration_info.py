@@ -187,7 +187,6 @@ def main() -> None:
                 policy=Policy(),
                 intent=Intent.DRAINED,
                 run_id=LOOKS,
-                slots_on=params["slots_on"],
             )
             result = migrations(request)
     except Failed as exc:

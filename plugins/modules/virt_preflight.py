@@ -230,7 +230,6 @@ def main() -> None:
                 policy=options.policy(params),
                 intent=Intent.DRAINED,
                 run_id="preflight",
-                slots_on=params["slots_on"],
                 controller_uuid=params["controller_uuid"],
             )
             measured = [Measured(**one) for one in params["measured"]]

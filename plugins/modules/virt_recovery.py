@@ -224,7 +224,6 @@ def _request(params):
         **given_by(params),
         stays_off=params["stays_off"],
         roll_run=params["roll_run"],
-        slots_on=params["slots_on"],
         ask=lambda: lives.check(params["playbook"]),
     )
 

@@ -77,7 +77,7 @@ def main() -> None:
         with as_failed():
             own, peers = options.own_config(params), options.peer_configs(params)
             hosts = fleet_of(own, peers, acts=not module.check_mode)
-            store = RollVolumes(hosts, quorum_hosts(hosts, params["slots_on"]))
+            store = RollVolumes(hosts, quorum_hosts(hosts))
             store.before_write = lambda: lives.check(params["playbook"])
             check = module.check_mode
             result = answer_of(params, store, system_clock(), own_boot_id, check)

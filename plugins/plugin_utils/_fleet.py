@@ -156,15 +156,18 @@ class Fleet:
         """Of libvirt: those that are named, or all hosts that have a way for their peers to reach them."""
         named = self._value("maintenance_fleet")
         hostvars = self._variables["hostvars"]
-        every = self._variables["groups"]["all"]
-        return [host for host in every if "maintenance_peer_uri" in hostvars[host]] if named is None else list(named)
+        if named is None:
+            return [host for host in self._variables["groups"]["all"] if "maintenance_peer_uri" in hostvars[host]]
+        if isinstance(named, str):
+            raise AnsibleFilterError(f"maintenance_fleet is '{named}': a list of hosts is expected")
+        return list(named)
 
     def record_hosts(self, without: str = "") -> list[str]:
         """On which the record of a roll is read and written, in the order in which they are asked."""
         if self.kubevirt:
             return [self._value("maintenance_api_host") or "localhost"]
         others = [host for host in self.members if host != without]
-        return list(admission.quorum_hosts(others, self._value("maintenance_slots_on") or ""))
+        return list(admission.quorum_hosts(others))
 
     def reach(self, at: str) -> dict[str, Any]:
         """How the module of that host reaches the fleet. A cluster has one API, which other options name."""
@@ -175,7 +178,6 @@ class Fleet:
             "node": at,
             "uri": hostvars[at].get("maintenance_uri") or "qemu:///system",
             "peers": peers(self.members, hostvars, at),
-            "slots_on": self._value("maintenance_slots_on") or "",
         }
 
 

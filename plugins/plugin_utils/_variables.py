@@ -78,7 +78,6 @@ SHARED: dict[str, dict[str, Any]] = {
     "maintenance_rules": {"type": "list", "elements": "dict"},
     "maintenance_run_id": {"type": "str"},
     "maintenance_shared_paths": {"type": "list"},
-    "maintenance_slots_on": {"type": "str"},
     "maintenance_soak": {"type": "duration"},
     "maintenance_speeds": {"type": "dict"},
     "maintenance_start_manual": {"type": "bool"},
@@ -137,9 +136,9 @@ INTERNAL = frozenset(
 )
 SECRET = ("_metrics", "_fence")  # has a token, or a password
 # Of a role's own variables that hide a shared one those that may be an empty text.
-EMPTY = ("_plan_file", "_reason", "_requester", "_run_id", "_slots_on")
+EMPTY = ("_plan_file", "_reason", "_requester", "_run_id")
 # Of hosts, which must be in the inventory.
-HOSTS = ("_fleet", "_roll", "_slots_on")
+HOSTS = ("_fleet", "_roll")
 LIMITS = ("cluster", "outbound", "inbound")
 # Options that have keys.
 NESTED: dict[str, Collection[str]] = {

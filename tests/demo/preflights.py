@@ -75,7 +75,7 @@ def look(
 def hosts(lab: Lab, node: str) -> dict[str, Any]:
     """Which hosts the module is given."""
     others = peers(lab, node)
-    return {"node": node, "memory": lab.host(node).memory_mib, "peers": others, "slots_on": others[0]["name"]}
+    return {"node": node, "memory": lab.host(node).memory_mib, "peers": others}
 
 
 def peers(lab: Lab, node: str, memory: int = 0) -> list[dict[str, Any]]:

@@ -44,7 +44,6 @@ HOSTS_SPEC: dict[str, Any] = {
             "taints": {"type": "list", "elements": "str", "default": []},
         },
     },
-    "slots_on": {"type": "str", "default": ""},
     "shared_paths": {"type": "list", "elements": "str", "default": []},
 }
 
@@ -194,9 +193,6 @@ def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:
     same = one_host({config.name: config.uri for config in configs}, "URI")
     if same:
         raise PolicyError(f"peers: {same}")
-    slots_on = params["slots_on"]
-    if slots_on and slots_on != own and slots_on not in seen:
-        raise PolicyError(f"slots_on names {slots_on}, which is not one of the hosts")
     return configs
 
 

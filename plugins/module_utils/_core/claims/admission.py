@@ -35,10 +35,9 @@ from ..reasons.reason import Finding, Reason
 QUORUM = 3
 
 
-def quorum_hosts(nodes: Iterable[str], first: str = "") -> tuple[str, ...]:
-    """Who counts the slots: `first`, if it is one of the nodes, and the next ones by name."""
-    order = sorted(nodes, key=lambda name: (name != first, name))
-    return tuple(order[:QUORUM])
+def quorum_hosts(nodes: Iterable[str]) -> tuple[str, ...]:
+    """Who counts the slots: the first ones by name."""
+    return tuple(sorted(nodes)[:QUORUM])
 
 
 def are_majority(answering: Collection[str], of: Collection[str]) -> bool:

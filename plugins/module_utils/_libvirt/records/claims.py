@@ -39,7 +39,6 @@ class Claims:
         self,
         hosts: Mapping[str, Host],
         source: str,
-        slots_on: str = "",
         owner_note: OwnerNote = dict,
         unreachable: Callable[[], Collection[str]] = tuple,
     ) -> None:
@@ -47,7 +46,7 @@ class Claims:
         self._source = source
         self._owner_note = owner_note
         self._unreachable = unreachable
-        self.quorum_hosts = quorum_hosts(hosts, slots_on)
+        self.quorum_hosts = quorum_hosts(hosts)
         self._ids: dict[str, str] = {}  # UUID -> id of the claim that was last granted
         self._names: dict[str, str] = {}  # the same -> its volume
 

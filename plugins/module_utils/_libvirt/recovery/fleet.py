@@ -68,9 +68,9 @@ class Fleet:
         self.record.close()
         self._peers.close()
 
-    def check_roll(self, run: str, slots_on: str) -> Roll | None:
+    def check_roll(self, run: str) -> Roll | None:
         """No roll but that of `run` works on the host. The roll that there is. Raises RollRefused."""
-        return roll.check_dead(self._all, quorum_hosts(self._all, slots_on), self.host, run)
+        return roll.check_dead(self._all, quorum_hosts(self._all), self.host, run)
 
     def kept(self) -> tuple[Kept | None, list[str]]:
         """What the keepers have of the host, with what a drain left there, and why some have nothing. Hosts that were

@@ -40,7 +40,7 @@ _PAUSE = 1.0
 class Request:
     """`own`: the peer that this runs on. `host`: the one that died, which is one of `peers`. `views`: what was seen of
     it. `confirm`: HOST@TIME, a person's word; `said`: that of the user's tasks. `roll_run`: of the
-    roll that recovers it, which has its record by `slots_on`. `ask` raises where the playbook has ended."""
+    roll that recovers it. `ask` raises where the playbook has ended."""
 
     own: HostConfig
     peers: Sequence[HostConfig]
@@ -56,7 +56,6 @@ class Request:
     said: Mapping[str, Any] = field(default_factory=dict)
     stays_off: bool = False
     roll_run: str = ""
-    slots_on: str = ""
     ask: Callable[[], None] = field(default=lambda: None)
 
 
@@ -85,7 +84,7 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
             return _back(request, fleet, judged, known, acts)
         first = known is None or known.run != request.run_id
         if first and request.proof is None and not request.said:  # before it is switched off
-            roll = fleet.check_roll(request.roll_run, request.slots_on)
+            roll = fleet.check_roll(request.roll_run)
             proof = proof or in_reboot(emptied_before(roll, request.host, request.roll_run), now())
         proof = proof or _proof(request, known)
         if proof is None:

@@ -64,7 +64,6 @@ class LibvirtPlatform:
         self,
         own: HostConfig,
         peers: Sequence[HostConfig],
-        slots_on: str = "",
         only: str = "",
         acts: bool = True,
         controller_uuid: str = "",
@@ -76,7 +75,7 @@ class LibvirtPlatform:
         self.peers = {c.name: Host(c, open_peer, acts=acts) for c in peers}
         self.hosts: dict[str, Host] = {own.name: self.source, **self.peers}
         self._owner_note = dict(owner_note or {})
-        self._claims = Claims(self.hosts, own.name, slots_on, self._claim_owner_note, self._unreachable)
+        self._claims = Claims(self.hosts, own.name, self._claim_owner_note, self._unreachable)
         self.quorum_hosts = self._claims.quorum_hosts
         self.boot_id = own_boot_id()
         self.observer = Observer(

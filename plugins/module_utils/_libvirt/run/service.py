@@ -54,7 +54,6 @@ class Request:
     policy: Policy
     intent: Intent
     run_id: str
-    slots_on: str = ""
     requester: str = ""
     reason: str = ""
     seconds: float = 8.0
@@ -79,7 +78,6 @@ def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
     platform = LibvirtPlatform(
         request.own,
         request.peers,
-        request.slots_on,
         request.only,
         acts=acts,
         controller_uuid=request.controller_uuid,

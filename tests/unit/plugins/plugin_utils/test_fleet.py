@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from ansible.errors import AnsibleFilterError
+
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import Fleet
 
 
@@ -28,6 +31,8 @@ def test_the_fleet_is_who_has_a_way_for_peers_or_who_is_named() -> None:
     assert fleet().members == ["h0", "h1", "h2", "h3", "h4"]
     assert fleet(maintenance_fleet=["h3", "h1"]).members == ["h3", "h1"]
     assert fleet(maintenance_fleet=[]).record_hosts() == []
+    with pytest.raises(AnsibleFilterError, match="maintenance_fleet is 'h1,h2': a list"):
+        _ = fleet(maintenance_fleet="h1,h2").members
 
 
 def test_who_keeps_the_record() -> None:

@@ -141,7 +141,6 @@ def test_what_ansible_cuts_from_a_value_is_told(monkeypatch: pytest.MonkeyPatch)
         ("plan_max_unavailable", "some", "a number of hosts above 0, or a share"),
         ("maintenance_fleet", "", "a list; "),
         ("drain_fleet", ["a", "x"], "names of the inventory, which does not have x"),
-        ("maintenance_slots_on", "x", "names of the inventory, which does not have x"),
         ("maintenance_dirty_rates", '{"n1-live":40}', "a dict; "),
         ("maintenance_labels", '{"zone":"a"}', "a dict; "),
         ("maintenance_budgets", '{"name":"w"}', "a list; "),
@@ -166,7 +165,7 @@ def test_what_a_survey_gives_is_understood() -> None:
     good = {"maintenance_reboot": "True", "maintenance_reboot_timeout": "900", "drain_backoff": "5"}
     assert told(**good, drain_strategy="None", maintenance_memory=None) == []
     numbers = {"drain_limits": {"outbound": "2"}, "maintenance_dirty_rates": {"vm": "1.5"}}
-    assert told(**numbers, plan_max_unavailable="20%", maintenance_slots_on="a") == []
+    assert told(**numbers, plan_max_unavailable="20%") == []
 
 
 def test_an_empty_text_is_as_good_as_not_given() -> None:

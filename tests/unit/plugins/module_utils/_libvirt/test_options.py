@@ -145,11 +145,6 @@ def test_what_is_wrong_with_the_own_host_is_named(changed: dict[str, Any], words
         options.own_config(params(**changed))
 
 
-def test_slots_on_must_be_a_host() -> None:
-    with pytest.raises(PolicyError, match="slots_on"):
-        options.peer_configs(params(peers=[peer("host-b")], slots_on="host-z"))
-
-
 def test_a_slice_lasts_a_second_or_more() -> None:
     assert slice_seconds(1) == 1.0
     for value in (0, -5):

@@ -198,10 +198,10 @@ def fleet(down: str = "") -> dict[str, FakeHost]:
     return made
 
 
-def of(hosts: dict[str, FakeHost], source: str, slots_on: str = "", known: bool = True) -> Claims:
+def of(hosts: dict[str, FakeHost], source: str, known: bool = True) -> Claims:
     """`known`: what does not answer was seen not to answer, just before."""
     away = [name for name, host in hosts.items() if not host.up] if known else []
-    return Claims(hosts, source, slots_on, unreachable=lambda: away)  # type: ignore[arg-type]
+    return Claims(hosts, source, unreachable=lambda: away)  # type: ignore[arg-type]
 
 
 def uuid(number: int) -> str:
@@ -215,9 +215,8 @@ def wish(source: str, number: int) -> Action:
 ONE = Limits(1, 9, 9)
 
 
-def test_the_keepers_are_the_first_three_or_the_named_one_and_two_more() -> None:
+def test_the_keepers_are_the_first_three_by_name() -> None:
     assert of(fleet(), "e").quorum_hosts == ("a", "b", "c")
-    assert of(fleet(), "e", "d").quorum_hosts == ("d", "a", "b")
     assert Claims({"x": FakeHost("x")}, "x").quorum_hosts == ("x",)  # type: ignore[dict-item]
 
 

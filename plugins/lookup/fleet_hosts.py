@@ -5,19 +5,23 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-name: record_hosts
-short_description: The hosts that keep the record of a roll
+name: fleet_hosts
+short_description: The hosts of a fleet, or those of them that keep the record of a roll
 version_added: 0.1.0
 author:
   - The virtops.maintenance contributors (@virtops)
 description:
-  - On libvirt these are three hosts of the fleet, or all of a smaller one, in the order in which they are asked. They
-    count its slots as well.
-  - On KubeVirt it is the host that asks the API.
-  - Reads C(maintenance_platform), C(maintenance_fleet), C(maintenance_slots_on) and C(maintenance_api_host).
+  - A libvirt fleet is the hosts that C(maintenance_fleet) names, else all of the inventory that have a
+    C(maintenance_peer_uri).
+  - Of a libvirt fleet the first three by name keep the record of a roll. They count its slots as well.
+  - Of KubeVirt it is the host that asks the API, C(maintenance_api_host).
 options:
+  keep_record:
+    description: Only those that keep the record of a roll, in the order in which they are asked.
+    type: bool
+    default: false
   without:
-    description: A host of the fleet that cannot be asked.
+    description: With O(keep_record), a host of the fleet that cannot be asked.
     type: str
     default: ''
 """
@@ -25,7 +29,7 @@ options:
 EXAMPLES = r"""
 - name: Show who keeps the record
   ansible.builtin.debug:
-    msg: "{{ query('virtops.maintenance.record_hosts') }}"
+    msg: "{{ query('virtops.maintenance.fleet_hosts', keep_record=true) }}"
 """
 
 RETURN = r"""
@@ -47,4 +51,5 @@ class LookupModule(LookupBase):
 
     def run(self, terms: list[Any], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         self.set_options(var_options=variables, direct=kwargs)
-        return Fleet(self._templar, variables or {}).record_hosts(self.get_option("without"))
+        fleet = Fleet(self._templar, variables or {})
+        return fleet.record_hosts(self.get_option("without")) if self.get_option("keep_record") else fleet.members
