@@ -36,6 +36,9 @@ unexport PYTHONDONTWRITEBYTECODE
 export LC_ALL := C.UTF-8
 unexport PYTHONPATH
 
+# Of the lab's hosts: RELEASE=trixie, for any target that has some; this machine's own otherwise.
+export VIRTOPS_RELEASE := $(RELEASE)
+
 # In CI a test that needs the lab must not skip.
 ifeq ($(CI),true)
 export VIRTOPS_REQUIRE_LAB := 1
@@ -95,7 +98,7 @@ deps: ## Debian packages of the lab (when root) and everything of `venv`
 	@$(MAKE) --no-print-directory --jobs=2 venv debs
 
 debs:
-	@$(TOOLS)/apt_install $(wildcard tests/lab/packages.txt)
+	@$(TOOLS)/apt_install $(wildcard tests/lab/packages.txt) $(if $(RELEASE),mmdebstrap)
 
 ##@ Checks
 

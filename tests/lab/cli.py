@@ -14,6 +14,7 @@ from .fleet import Lab
 from .guest import GuestSpec
 from .names import LabError, Paths
 from .needs import missing
+from .release import RELEASES
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -24,6 +25,13 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--hosts", type=int, help="how many hosts (default 3)")
     up.add_argument(
         "--memory", action="append", default=[], metavar="HOST=MIB", help="declared capacity of a host (default 6144)"
+    )
+    up.add_argument(
+        "--release",
+        action="append",
+        default=[],
+        metavar="HOST=RELEASE",
+        help=f"of a host that is made now: {' or '.join(RELEASES)} (default: VIRTOPS_RELEASE, or own, the machine's)",
     )
     sub.add_parser("down", help="end and remove everything but the logs")
     sub.add_parser("status", help="what runs, and where the guests are")
@@ -136,7 +144,8 @@ def _run(args: argparse.Namespace) -> int:
         return 1 if lacking else 0
     if args.command == "up":
         memory = {host: int(mib) for host, _is, mib in (m.partition("=") for m in args.memory)}
-        lab = Lab.up(args.lab, args.hosts, memory)
+        releases = {host: word for host, _is, word in (r.partition("=") for r in args.release)}
+        lab = Lab.up(args.lab, args.hosts, memory, releases)
         print(f"lab {lab.paths.name} is up: " + ", ".join(f"{host.name} {host.address}" for host in lab.hosts.values()))
         print(f"inventory: {lab.paths.inventory}")
         return 0

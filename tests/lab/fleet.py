@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import hostfiles, image, inventory, names, network, procs, rawlog, sshkeys, storage, tls
+from . import hostfiles, image, inventory, names, network, procs, rawlog, release, sshkeys, storage, tls
 from .host import Host, Link
 from .names import LabError, Paths
 from .population import Population
@@ -31,7 +31,7 @@ class Lab(Population):
         self.paths = paths
         self.number: int = config["number"]
         self.hosts: dict[str, Host] = {
-            row["name"]: Host(paths, self.number, index, row["name"], row["memory_mib"])
+            row["name"]: Host(paths, self.number, index, row["name"], row["memory_mib"], row["release"])
             for index, row in enumerate(config["hosts"], start=1)
         }
 
@@ -45,8 +45,14 @@ class Lab(Population):
         return cls(paths, config)
 
     @classmethod
-    def up(cls, name: str | None = None, hosts: int | None = None, memory: Mapping[str, int] | None = None) -> Lab:
-        """Bring the lab up, or check and repair one that is up."""
+    def up(
+        cls,
+        name: str | None = None,
+        hosts: int | None = None,
+        memory: Mapping[str, int] | None = None,
+        releases: Mapping[str, str] | None = None,
+    ) -> Lab:
+        """Bring the lab up, or check and repair one that is up. `releases`: of hosts that are made now."""
         paths = Paths.of(name)
         with names.lab_lock(paths):
             config = _config(paths)
@@ -54,7 +60,7 @@ class Lab(Population):
                 _clean(paths)  # leftovers of a crash of the machine
                 for folder in (paths.raw, paths.logs):
                     shutil.rmtree(folder, ignore_errors=True)
-            config = _plan(paths, config, hosts, memory or {})
+            config = _plan(paths, config, hosts, memory or {}, releases or {})
             lab = cls(paths, config)
             lab._bring_up()
             return lab
@@ -75,11 +81,13 @@ class Lab(Population):
         paths.sockets.mkdir(exist_ok=True, mode=0o700)
         addresses = {host.name: host.address for host in self.hosts.values()}
         image.build(paths)
+        for wanted in {host.release for host in self.hosts.values()} - {release.OWN}:
+            release.build(wanted)
         tls.make_ca(paths.pki)
         sshkeys.make(paths.ssh, addresses)
         for host in self.hosts.values():
             tls.make_host(paths.pki, host.name, host.address)
-            hostfiles.build(paths, host.name, addresses)
+            hostfiles.build(paths, host.name, addresses, host.release)
         network.bridge_up(self.number)
         storage.up(paths, self.number)
         if procs.alive(paths.records / "collector") is None:
@@ -189,14 +197,18 @@ def _config(paths: Paths) -> dict | None:
     return config if config.get("boot") == names.machine_boot() else None
 
 
-def _plan(paths: Paths, config: dict | None, hosts: int | None, memory: Mapping[str, int]) -> dict:
+def _plan(
+    paths: Paths, config: dict | None, hosts: int | None, memory: Mapping[str, int], releases: Mapping[str, str]
+) -> dict:
     """Decide which hosts there are, and write it down before anything is made."""
     rows = list(config["hosts"]) if config else []
     count = hosts or len(rows) or DEFAULT_HOSTS
     if not max(1, len(rows)) <= count <= MOST_HOSTS:
         raise LabError(f"a lab has 1 to {MOST_HOSTS} hosts and never shrinks while up, not {count}")
     for place in range(len(rows), count):
-        rows.append({"name": names.host_name(place), "memory_mib": DEFAULT_MEMORY_MIB})
+        name = names.host_name(place)
+        of = release.known(releases.get(name) or release.default())
+        rows.append({"name": name, "memory_mib": DEFAULT_MEMORY_MIB, "release": of})
     for row in rows:
         row["memory_mib"] = int(memory.get(row["name"], row["memory_mib"]))
     plan = {"number": names.take_number(paths), "boot": names.machine_boot(), "hosts": rows}

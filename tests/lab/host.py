@@ -39,12 +39,13 @@ class Link:
 class Host:
     """A handle; everything it knows is read from the state folder each time."""
 
-    def __init__(self, paths: Paths, number: int, index: int, name: str, memory_mib: int) -> None:
+    def __init__(self, paths: Paths, number: int, index: int, name: str, memory_mib: int, release: str) -> None:
         self.paths = paths
         self.number = number
         self.index = index
         self.name = name
         self.memory_mib = memory_mib
+        self.release = release
         self.address = names.address(number, index)
 
     def __repr__(self) -> str:

@@ -11,13 +11,16 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import names, sshkeys, tls
+from . import names, release, sshkeys, tls
 from .network import GUEST_BRIDGE
 from .procs import run
 
 # Where a host finds the guests' kernel and where its guests' serial logs go.
 GUEST_IMAGE = "/var/lib/virtops-lab/guest"
 SERIAL = "/var/log/virtops-lab"
+# In a host's /etc: its release. What it keeps of its /etc in an upgrade, since the lab wrote it.
+RELEASE = "virtops-lab-release"
+KEPT = {RELEASE, "hostname", "hosts", "machine-id", "pki", "ssh"}
 
 LIBVIRTD_CONF = """\
 host_uuid = "{uuid}"
@@ -98,7 +101,7 @@ def stable_uuid(paths: names.Paths, *words: str) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "/".join([str(paths.state), *words])))
 
 
-def build(paths: names.Paths, host: str, hosts: Mapping[str, str]) -> None:
+def build(paths: names.Paths, host: str, hosts: Mapping[str, str], wanted: str) -> None:
     """Make the host's files (once) and bring its settings up to date (always)."""
     home = paths.host(host)
     if not (home / "complete").exists():
@@ -115,17 +118,40 @@ def build(paths: names.Paths, host: str, hosts: Mapping[str, str]) -> None:
         ):
             (home / folder).mkdir(parents=True)
         (home / "root").chmod(0o700)
-        run(["cp", "-a", "/etc", str(home / "etc")])
-        shutil.rmtree(home / "etc" / "libvirt", ignore_errors=True)
-        _unlock_root(home / "etc" / "shadow")
-        _qemu_account(home / "etc")
+        (home / "etc").mkdir()
         (home / "complete").touch()
+    _ask_for(home / "etc", wanted)
+    install_release(paths, host)
     for folder in (paths.serial(host), _var_log(paths, host) / "virtops-lab"):
         folder.mkdir(parents=True, exist_ok=True)
     (_var_log(paths, host) / "libvirt" / "qemu").mkdir(parents=True, exist_ok=True)
     # sshd complains on the user's terminal when there is none.
     (_var_log(paths, host) / "lastlog").touch()
     _settings(paths, host, hosts)
+
+
+def _ask_for(etc: Path, wanted: str) -> None:
+    """A lab that goes up again does not take back what a host was upgraded to."""
+    if not (etc / RELEASE).exists():
+        (etc / RELEASE).write_text(wanted + "\n")
+
+
+def install_release(paths: names.Paths, host: str) -> str:
+    """The release that the host's next boot is of, with that release's /etc: its file /etc/virtops-lab-release says
+    which. Who writes another one into it, on the host too, has upgraded the host; libvirt's own /etc stays as it was.
+    """
+    home = paths.host(host)
+    etc, note = home / "etc", home / "installed"
+    wanted = release.known((etc / RELEASE).read_text().strip())
+    if not note.exists() or note.read_text() != wanted:
+        source = release.root(wanted) / "etc"
+        kept = [path.name for path in etc.iterdir() if path.name in KEPT]
+        new = [str(path) for path in source.iterdir() if path.name not in {"libvirt", *kept}]
+        run(["cp", "-a", "--remove-destination", "-t", str(etc), *new])
+        _unlock_root(etc / "shadow")
+        _qemu_account(etc)
+        note.write_text(wanted)
+    return wanted
 
 
 def _qemu_account(etc: Path) -> None:

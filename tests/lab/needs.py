@@ -13,6 +13,7 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from . import release
 from .fleet import Lab
 from .image import find_kernel
 from .names import lab_name
@@ -60,6 +61,7 @@ def missing() -> list[str]:
         out.append("not root: network, mount and PID namespaces need it")
     elif not out:
         out += _namespaces()
+        out += [why for why in (release.missing(release.default()),) if why]
     return out
 
 
@@ -109,12 +111,14 @@ def need_lab() -> None:
 
 
 @contextmanager
-def own_lab(word: str, hosts: int, memory: Mapping[str, int] | None = None) -> Generator[Lab, None, None]:
+def own_lab(
+    word: str, hosts: int, memory: Mapping[str, int] | None = None, releases: Mapping[str, str] | None = None
+) -> Generator[Lab, None, None]:
     """For tests: a lab with this word in its name, which is ended afterwards."""
     need_lab()
     name = f"{lab_name()[:20]}-{word}"
     Lab.down(name)
     try:
-        yield Lab.up(name, hosts, memory)
+        yield Lab.up(name, hosts, memory, releases)
     finally:
         Lab.down(name)

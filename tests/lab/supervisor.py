@@ -22,7 +22,7 @@ import time
 import uuid
 from pathlib import Path
 
-from . import hostfiles, rawlog
+from . import hostfiles, rawlog, release
 from .hostinit import POWEROFF, REBOOT
 from .names import Paths
 from .procs import write_record
@@ -42,9 +42,6 @@ COMMAND = [
     "--fork",
     "--kill-child",
     "--mount-proc",
-    "/usr/bin/python3",
-    "-I",
-    str(Path(__file__).with_name("hostinit.py")),
 ]
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -71,7 +68,8 @@ def run_once(paths: Paths, host: str) -> int:
     """One boot of the host, from power on to its end."""
     boot_id = str(uuid.uuid4())
     record = paths.records / f"{host}.init"
-    with subprocess.Popen(COMMAND, stdin=subprocess.PIPE, preexec_fn=_die_with_parent) as child:  # noqa: PLW1509 - one thread
+    command = [*COMMAND, *release.first_process(hostfiles.install_release(paths, host))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, preexec_fn=_die_with_parent) as child:  # noqa: PLW1509 - one thread
         init = None
         while init is None and child.poll() is None:
             init = child_of(child.pid)
