@@ -4,15 +4,17 @@
 """The root file system of another release of Debian, for hosts that shall not run the machine's.
 
 Made on the spot from the mirror that apt uses here: some 4 minutes, 820 MB. It is made once for all clones
-of the machine, in /var/cache/virtops-lab, or in the folder that VIRTOPS_ROOTS names. No host writes to it
-but empty folders, on which its own are mounted.
+of the machine, in /var/cache/virtops-lab, or in the folder that VIRTOPS_ROOTS names. No host writes to it:
+what one writes outside of its own folders is gone with its next boot.
 """
 
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -29,15 +31,19 @@ DRIVERS = ("network", "storage", "secret", "nodedev", "nwfilter", "interface")
 # What runs outside of the hosts: they do not need it.
 OUTSIDE = {"gcc", "libc6-dev", "linux-image-cloud-amd64", "nbdkit"}
 
-# In the host's namespaces, before its PID 1: root, the project's tree, PID 1's program. The tree is where it is
-# outside, /dev and /proc are still the machine's; hostinit.py makes the host's own of them.
+# In the host's namespaces, before its PID 1: root, the project's tree, PID 1's program. Over the root lies a layer in
+# memory, so that no host changes what others have. The tree is where it is outside, /dev and /proc are still the
+# machine's; hostinit.py makes the host's own of them.
 PIVOT = """\
-mount --bind "$1" "$1"
-mkdir -p "$1$2"
-mount --bind "$2" "$1$2"
-mount --rbind /dev "$1/dev"
-mount --move /proc "$1/proc"
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/root /mnt/upper /mnt/work
 cd "$1"
+mount -t overlay -o lowerdir=.,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
+cd /mnt/root
+mkdir -p ".$2"
+mount --bind "$2" ".$2"
+mount --rbind /dev dev
+mount --move /proc proc
 pivot_root . mnt
 umount -l /mnt
 exec /usr/bin/python3 -I "$3"
@@ -90,10 +96,22 @@ def missing(release: str) -> str:
     mirror = _mirror()
     if not mirror:
         return f"release {release}: apt has no mirror of Debian here"
+    refusal = _refusal(f"{mirror}dists/{release}/InRelease")
+    return f"release {release}: {refusal}" if refusal else ""
+
+
+@functools.cache
+def _refusal(url: str) -> str:
+    """Why the mirror does not give this file; empty: it does. Asked once: one that is silent takes its time."""
     with tempfile.TemporaryDirectory() as folder:
-        asks = ["/usr/lib/apt/apt-helper", "-o", "Acquire::http::Timeout=20", "download-file"]
-        has = run([*asks, f"{mirror}dists/{release}/InRelease", f"{folder}/InRelease"], check=False).returncode == 0
-    return "" if has else f"release {release}: the mirror of this machine does not have it"
+        asks = ["/usr/lib/apt/apt-helper", "-o", "Acquire::http::Timeout=20", "-o", "Acquire::Retries=0"]
+        done = run([*asks, "download-file", url, f"{folder}/InRelease"], check=False)
+    if done.returncode == 0:
+        return ""
+    told = next((line for line in done.stderr.splitlines() if url in line), done.stderr.strip())
+    if re.search(r"\b404\b", told):
+        return "the mirror of this machine does not have it"
+    return f"the mirror of this machine does not answer: {told}"
 
 
 def _mirror() -> str:

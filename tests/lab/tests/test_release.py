@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import http.server
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,40 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path, monkeypatch: pytest
     assert release.missing(NEW) == ""
 
 
+class _Mirror(http.server.BaseHTTPRequestHandler):
+    """Has nothing, and says what its server was told to say."""
+
+    def do_GET(self) -> None:
+        self.send_error(self.server.answer)  # type: ignore[attr-defined]
+
+    def log_message(self, *_words: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(404, "the mirror of this machine does not have it"), (503, "the mirror of this machine does not answer: ")],
+)
+def test_a_mirror_that_does_not_have_it_is_not_one_that_is_silent(
+    answer: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIRTOPS_ROOTS", str(tmp_path))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(release.shutil, "which", lambda _name: "/usr/bin/mmdebstrap")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Mirror)
+    server.answer = answer  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(release, "_mirror", lambda: f"http://127.0.0.1:{server.server_port}/")
+    try:
+        first = release.missing(NEW)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert first.startswith(f"release trixie: {said}")
+    assert ("503" in first) == (answer == 503)
+    assert release.missing(NEW) == first, "asked again"
+
+
 @pytest.mark.lab
 @pytest.mark.full
 def test_a_guest_goes_to_a_host_of_the_new_release_and_its_old_one_follows() -> None:
@@ -81,6 +117,8 @@ def test_a_guest_goes_to_a_host_of_the_new_release_and_its_old_one_follows() -> 
     with own_lab("release", 2, releases={"host-a": release.OWN, "host-b": NEW}) as lab:
         versions = [_qemu(lab.host(name).virsh("version")) for name in ("host-a", "host-b")]
         assert versions[0] < versions[1]
+        lab.host("host-b").exec("touch /usr/only-here")
+        assert not (release.root(NEW) / "usr/only-here").exists()
         lab.run("host-a", GuestSpec("web", disks=[("shared", 8)], dirty_mib_s=2))
         lab.wait_ticking(["web"])
         uri = lab.host("host-b").peer_uri
