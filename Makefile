@@ -37,7 +37,7 @@ export LC_ALL := C.UTF-8
 unexport PYTHONPATH
 
 # Of the lab's hosts: RELEASE=trixie, for any target that has some; this machine's own otherwise.
-export VIRTOPS_RELEASE := $(RELEASE)
+export VIRTOPS_RELEASE := $(or $(RELEASE),$(VIRTOPS_RELEASE))
 
 # In CI a test that needs the lab must not skip.
 ifeq ($(CI),true)
@@ -261,6 +261,10 @@ demo: export MAKE_BEGAN := $(shell date +%s)
 demo: deps ## drain three libvirt hosts in turn, with reboots, and prove that no VM was hurt
 	$(RUN) tests/demo/run.py $(DEMO_ARGS)
 
+demo-upgrade: export RELEASE := trixie
+demo-upgrade: deps ## upgrade three libvirt hosts from this Debian to 13, one by one (UPGRADE_ARGS="--fails host-b": it fails there first)
+	$(RUN) tests/demo/upgrade.py $(UPGRADE_ARGS)
+
 recover-demo: deps ## a libvirt host with eight guests dies; they run elsewhere, it comes back, and nothing runs twice
 	$(RUN) tests/recover/demo.py
 
@@ -362,5 +366,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo recover-demo recover-demo-kubevirt postcopy-demo converge-demo test-fencing demo-kubevirt \
+.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo demo-upgrade recover-demo recover-demo-kubevirt postcopy-demo converge-demo test-fencing demo-kubevirt \
 	lab-up lab-down test-kill test-cancel chaos perturb small-world test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-converge bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help

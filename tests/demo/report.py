@@ -109,3 +109,9 @@ def write(report: Mapping[str, Any], words: Mapping[str, list[dict[str, Any]]], 
 def last_line(totals: Mapping[str, int], nodes: int, wall_s: float) -> str:
     """All of it from the checker, but for the number of nodes and the wall time."""
     return f"demo: nodes={nodes} {checker.line_of(dict(totals))} wall_s={wall_s:.0f}"
+
+
+def upgrade_line(totals: Mapping[str, int], nodes: int, upgraded: int) -> str:
+    """`upgraded`: hosts on which a newer hypervisor was read than before."""
+    vms, _space, rest = checker.line_of(dict(totals)).partition(" ")
+    return f"demo-upgrade: nodes={nodes} {vms} upgraded={upgraded} {rest}"

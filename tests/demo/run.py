@@ -69,22 +69,22 @@ def _message(result: str) -> str:
         return result
 
 
-def _play(lab: Lab, playbook: str, variables: Mapping[str, Any], kill_in: str = "") -> plays.Ended:
+def play(lab: Lab, playbook: str, variables: Mapping[str, Any], kill_in: str = "") -> plays.Ended:
     """`kill_in`: ansible-playbook is killed while the VMs of this host move."""
-    play, screen, middle = (plays.Play(lab, playbook, variables), Screen(), plays.MiddleOfDrain(kill_in))
+    begun, screen, middle = (plays.Play(lab, playbook, variables), Screen(), plays.MiddleOfDrain(kill_in))
 
     def show(line: str) -> None:
         screen.show(line)
-        if kill_in and play.running and middle(line):
-            play.signal_group(signal.SIGKILL)
+        if kill_in and begun.running and middle(line):
+            begun.signal_group(signal.SIGKILL)
 
-    return plays.watch(play, show, PATIENCE)
+    return plays.watch(begun, show, PATIENCE)
 
 
 def blocked_first(lab: Lab) -> tuple[plays.Ended, list[str]]:
     """A drain that may not stop anything. What is wrong with how it went."""
     say("-- drain host-a; nothing allows a stop, so it has to block, and to say why")
-    ended = _play(lab, "drain", {"maintenance_hosts": "host-a"})
+    ended = play(lab, "drain", {"maintenance_hosts": "host-a"})
     wrong = []
     blocked = [row["name"] for row in ended.last.get("vms", []) if row["verdict"] == "blocked"]
     if ended.code == 0 or ended.last.get("phase") != "Blocked":
@@ -114,11 +114,11 @@ def roll(lab: Lab) -> tuple[dict[str, plays.Ended], list[str]]:
         "demo_choices": guests.ON_NOT_MIGRATABLE,
         "drain_on_not_migratable": "{{ demo_choices[inventory_hostname] }}",
     }
-    killed = _play(lab, "rolling_maintenance", variables, kill_in="host-b")
+    killed = play(lab, "rolling_maintenance", variables, kill_in="host-b")
     wrong = [] if killed.code == -signal.SIGKILL else ["the roll was over before it was killed"]
     say("-- ansible-playbook was killed while host-b was drained; the same command again")
     done = lab.host("host-a").boot_id
-    ended = _play(lab, "rolling_maintenance", variables)
+    ended = play(lab, "rolling_maintenance", variables)
     wrong += [] if ended.code == 0 else [f"the roll ended with {ended.code}"]
     doc = json.loads((report.FILE.parent / "report.json").read_text(encoding="utf-8"))
     if doc["outcome"] != "done" or not all(host["certificate"] for host in doc["hosts"]):
@@ -170,10 +170,11 @@ def demo(lab: Lab) -> int:
     wrong += report.disagreements(found, words)
     wall = time.monotonic() - BEGAN
     report.write(found, words, wrong=wrong, wall_s=round(wall, 1))
-    return _verdict(found, wrong, len(lab.hosts), wall)
+    return verdict(found, wrong, report.last_line(found["totals"], len(lab.hosts), wall))
 
 
-def _verdict(found: Mapping[str, Any], wrong: list[str], nodes: int, wall: float) -> int:
+def verdict(found: Mapping[str, Any], wrong: list[str], last_line: str) -> int:
+    """Says it, and returns the exit code."""
     say("-- the checker, from the guests' raw logs alone; the longest time between two ticks of a guest that ran,")
     say("   which is more than the pause that libvirt measures, and has no stop in it")
     for guest in found["guests"]:
@@ -187,7 +188,7 @@ def _verdict(found: Mapping[str, Any], wrong: list[str], nodes: int, wall: float
     for text in wrong:
         say(f"WRONG: {text}")
     say(f"every VM: {report.FILE}")
-    print(report.last_line(found["totals"], nodes, wall), flush=True)
+    print(last_line, flush=True)
     return 1 if wrong or any(found["totals"][key] for key in report.HURT) else 0
 
 
