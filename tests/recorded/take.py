@@ -15,6 +15,7 @@ from demo import preflights
 
 from lab import Lab
 from lab.names import gateway
+from lab.release import OWN
 
 from . import BINDING, HERE, Recording, differences
 
@@ -24,8 +25,10 @@ ANEW = os.environ.get("VIRTOPS_RECORD") == "1"  # make record
 
 
 def compare(lab: Lab, node: str, name: str, options: Mapping[str, Any]) -> list[str]:
-    """What libvirt answers otherwise than in the recording of this name. Changes nothing."""
-    path, now = HERE / f"{name}.json", take(lab, node, options)
+    """What libvirt answers otherwise than in the recording of this name. Changes nothing. Each release has its own."""
+    release = lab.host(node).release
+    path = HERE / (f"{name}.json" if release == OWN else f"{name}-{release}.json")
+    now = take(lab, node, options)
     if ANEW:
         now.write(path)
     return differences(Recording.read(path), now)
