@@ -20,8 +20,8 @@ from .release import OWN
 def in_a_lab(
     what: str, hosts: int, does: Callable[[Lab], int], releases: Mapping[str, str] | None = None, later: str = OWN
 ) -> int:
-    """The exit code. `what`: the make target. `later`: a release to which it upgrades hosts. 2: this machine cannot have
-    such a lab."""
+    """The exit code. `what`: the make target. `later`: to which it upgrades hosts. 2: this machine cannot have such
+    a lab."""
     lacking = missing() or [why for why in (release.missing(later),) if why]
     if lacking:
         print(f"{what} cannot run on this machine:\n  " + "\n  ".join(lacking), file=sys.stderr)
