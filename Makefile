@@ -262,7 +262,7 @@ demo: deps ## drain three libvirt hosts in turn, with reboots, and prove that no
 	$(RUN) tests/demo/run.py $(DEMO_ARGS)
 
 demo-upgrade: export RELEASE := trixie
-demo-upgrade: deps ## upgrade three libvirt hosts from this Debian to 13, one by one (UPGRADE_ARGS="--fails host-b": it fails there first)
+demo-upgrade: deps ## upgrade three libvirt hosts from this Debian to 13, one by one (UPGRADE_ARGS=--fails: it fails on the second at first)
 	$(RUN) tests/demo/upgrade.py $(UPGRADE_ARGS)
 
 recover-demo: deps ## a libvirt host with eight guests dies; they run elsewhere, it comes back, and nothing runs twice

@@ -69,8 +69,8 @@ class HostEntry:
 
     `failed_in`: the stage in which it failed, and `message` why. `worked`: the user's tasks came to
     their end, and the host was empty after them. `tally`: what became of its VMs, as
-    model.tally counts them; `back`: VMs of its own that went back to it. `away`: VMs of its own that are to
-    go back, and where the roll brought them. `carried_on`: another command went on with it. `idle`: seconds for which
+    model.tally counts them; `back`: VMs of its own that went back to it. `away`: VMs of its own that
+    the roll moved, and where it brought them. `carried_on`: another command went on with it. `idle`: seconds for which
     nobody worked on it until then, and `idle_draining` of these before it was empty.
     """
 
@@ -88,6 +88,11 @@ class HostEntry:
     carried_on: bool = False
     idle: int = 0
     idle_draining: int = 0
+
+    @property
+    def going_back(self) -> dict[str, str]:
+        """Of those that are away the ones that did not come home by another drain, and where they are."""
+        return {vm: on for vm, on in self.away.items() if on != self.name}
 
     @property
     def is_out(self) -> bool:
@@ -145,7 +150,7 @@ class Roll:
     def is_through(self) -> bool:
         """All hosts are done, and no VM is to go back any more."""
         entries = self.hosts.values()
-        return all(entry.stage is Stage.DONE and not entry.away for entry in entries)
+        return all(entry.stage is Stage.DONE and not entry.going_back for entry in entries)
 
     def position(self, host: str) -> str:
         """Which of its hosts this one is, counted as they were begun: "2/7" is the second of seven."""

@@ -146,20 +146,19 @@ def note_seen(store: RollRecord, host: str, run: str, stage: Stage, clock: Clock
 
 def _went(roll: Roll, host: str, moved: Mapping[str, str]) -> None:
     """Enter where VMs are now that the drain of this host moved. One that was moved before goes back to its first
-    host."""
+    host; it stays entered where it came home by that, for a stage is recorded more than once."""
     for vm, now_on in moved.items() if roll.moves_back else ():
         home = next((entry for entry in roll.hosts.values() if vm in entry.away), roll.hosts[host])
-        if home.name == now_on:
-            home.away.pop(vm, None)
-        else:
-            home.away[vm] = now_on
+        home.away[vm] = now_on
 
 
 def homeward(roll: Roll) -> list[dict[str, str]]:
     """VMs that are to go back, with `home` and where they are (`on`); none before all hosts are done."""
     if any(entry.stage is not Stage.DONE for entry in roll.hosts.values()):
         return []
-    return [{"vm": vm, "on": on, "home": home.name} for home in roll.hosts.values() for vm, on in home.away.items()]
+    return [
+        {"vm": vm, "on": on, "home": home.name} for home in roll.hosts.values() for vm, on in home.going_back.items()
+    ]
 
 
 def came_back(store: RollRecord, home: str, run: str, vm: str, moved: bool, why: str, clock: Clock) -> Roll:

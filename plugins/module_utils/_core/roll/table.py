@@ -82,7 +82,7 @@ def shown(stage: str, state: str) -> str:
 
 def _back(entries: Sequence[HostEntry]) -> list[str]:
     """Where VMs were to go back to where they were."""
-    back, away = sum(e.tally.get("back", 0) for e in entries), sum(len(e.away) for e in entries)
+    back, away = sum(e.tally.get("back", 0) for e in entries), sum(len(e.going_back) for e in entries)
     return [f"back where they were: {back} of {count(back + away, 'VM')}"] if back or away else []
 
 

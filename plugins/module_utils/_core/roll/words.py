@@ -361,8 +361,8 @@ def result(roll: Roll, told: str = "") -> str:
 
 def _not_back(roll: Roll) -> str:
     """Of a roll of which all hosts are done, and VMs are not where they were."""
-    left = [entry for entry in roll.hosts.values() if entry.away]
-    named = ", ".join(f"{len(entry.away)} of {entry.name}" for entry in left)
+    left = [entry for entry in roll.hosts.values() if entry.going_back]
+    named = ", ".join(f"{len(entry.going_back)} of {entry.name}" for entry in left)
     why = [f"{entry.message}." for entry in left if entry.message]
     return " ".join(
         [

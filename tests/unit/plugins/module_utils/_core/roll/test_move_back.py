@@ -96,6 +96,17 @@ def test_one_that_moved_twice_goes_back_to_where_it_was_first() -> None:
     }
 
 
+def test_one_that_a_later_drain_brought_home_stays_there() -> None:
+    store = Store(hosts="ab")
+    store.empty("a", u1="b")
+    store.done("a")
+    store.empty("b", u1="a")
+    store.empty("b", u1="a")  # after the user's tasks, again
+    store.done("b")
+    assert store.roll.state is State.ENDED
+    assert homeward(store) == {}
+
+
 def test_who_did_not_ask_for_it_keeps_vms_where_they_are() -> None:
     store = Store(move_back=False)
     store.empty("a", u1="b")
