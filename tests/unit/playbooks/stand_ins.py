@@ -181,42 +181,51 @@ class ActionModule(ActionModule):
 """
 
 
-class Roll:
-    """A collection with the real playbooks and roles, over two hosts that do not exist."""
+def collection(folder: Path) -> Path:
+    """Below `folder` the real playbooks and roles, with the stand-ins. Ansible compiles it in its first run."""
+    here = folder / "ansible_collections" / "virtops" / "maintenance"
+    for name in (
+        "playbooks",
+        "roles",
+        *(f"plugins/{kind}" for kind in ("filter", "lookup", "plugin_utils", "module_utils")),
+    ):
+        shutil.copytree(ROOT / name, here / name)
+    shutil.copy(ROOT / "galaxy.yml", here)
+    action, modules = here / "plugins" / "action", here / "plugins" / "modules"
+    for kind in (action, modules):
+        kind.mkdir()
+        for name in ("maintenance_host_reboot", "maintenance_reboot_info", "maintenance_show"):
+            shutil.copy(ROOT / "plugins" / kind.name / f"{name}.py", kind)
+    stand_ins = {
+        "virt_drain": STAND_IN,
+        "virt_preflight": STAND_IN,
+        "virt_migration": MOVE_STAND_IN,
+        "virt_recovery": RECOVERY_STAND_IN,
+        "maintenance_fence": FENCE_STAND_IN,
+        "maintenance_roll": ROLL_STAND_IN,
+    }
+    for name, text in stand_ins.items():
+        (action / f"{name}.py").write_text(text)
+    shutil.copy(ROOT / "plugins" / "action" / "maintenance_host.py", action)
+    shutil.copy(ROOT / "plugins" / "action" / "maintenance_roll.py", here / "plugins" / "plugin_utils" / "real_roll.py")
+    return folder
 
-    def __init__(self, folder: Path) -> None:
+
+class Roll:
+    """A command on two hosts that do not exist, in a folder of its own."""
+
+    def __init__(self, folder: Path, collections: Path) -> None:
         self.folder = folder
+        self.collections = collections
         self.steps_file = folder / "steps"
         self.vm_mib = 512  # of the VM that each host has, of 4096 for all
-        here = folder / "ansible_collections" / "virtops" / "maintenance"
-        for name in (
-            "playbooks",
-            "roles",
-            "plugins/filter",
-            "plugins/lookup",
-            "plugins/plugin_utils",
-            "plugins/module_utils",
-        ):
-            shutil.copytree(ROOT / name, here / name)
-        shutil.copy(ROOT / "galaxy.yml", here)
-        (here / "plugins" / "action").mkdir()
-        (here / "plugins" / "modules").mkdir()
-        for kind in ("action", "modules"):
-            for name in ("maintenance_host_reboot", "maintenance_reboot_info", "maintenance_show"):
-                shutil.copy(ROOT / "plugins" / kind / f"{name}.py", here / "plugins" / kind)
-        for name in ("virt_drain", "virt_preflight"):
-            (here / "plugins" / "action" / f"{name}.py").write_text(STAND_IN)
-        (here / "plugins" / "action" / "virt_migration.py").write_text(MOVE_STAND_IN)
-        (here / "plugins" / "action" / "virt_recovery.py").write_text(RECOVERY_STAND_IN)
-        (here / "plugins" / "action" / "maintenance_fence.py").write_text(FENCE_STAND_IN)
-        (here / "plugins" / "action" / "maintenance_roll.py").write_text(ROLL_STAND_IN)
-        shutil.copy(ROOT / "plugins" / "action" / "maintenance_host.py", here / "plugins" / "action")
-        real = ROOT / "plugins" / "action" / "maintenance_roll.py"
-        shutil.copy(real, here / "plugins" / "plugin_utils" / "real_roll.py")
-        hosts = {
-            name: {"ansible_connection": "local", "maintenance_peer_uri": f"qemu+tls://{name}/system"}
-            for name in ("host-a", "host-b")
+        # That hosts are measured is asked once, and who asks it sets preflight_measure.
+        common = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "preflight_measure": False,
         }
+        hosts = {name: common | {"maintenance_peer_uri": f"qemu+tls://{name}/system"} for name in ("host-a", "host-b")}
         (folder / "inventory.json").write_text(json.dumps({"all": {"hosts": hosts}}))
 
     def run(self, fault: str = "", *words: str, playbook: str = ROLL, hooks: str = "") -> tuple[int, str]:
@@ -232,7 +241,7 @@ class Roll:
             argv += ["-e", "maintenance_hosts=all"]
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ANSIBLE_") and k != "PYTHONDONTWRITEBYTECODE"}
         mine = {
-            "ANSIBLE_COLLECTIONS_PATH": str(self.folder),
+            "ANSIBLE_COLLECTIONS_PATH": str(self.collections),
             "ANSIBLE_HOME": str(self.folder / "home"),
             "ANSIBLE_NOCOLOR": "1",
             "FAULT": fault,

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,10 +26,9 @@ FAILS = "- {name: Post it, ansible.builtin.fail: {msg: the chat says no}}\n"
 
 
 @pytest.fixture
-def roll(tmp_path: Path) -> Roll:
-    found = Roll(tmp_path)
-    found.write("notify.yml", WRITE.format(folder=tmp_path))
-    return found
+def roll(roll: Roll) -> Roll:
+    roll.write("notify.yml", WRITE.format(folder=roll.folder))
+    return roll
 
 
 def events(roll: Roll) -> list[dict[str, Any]]:

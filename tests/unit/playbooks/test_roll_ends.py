@@ -14,11 +14,6 @@ import pytest
 from ansible_collections.virtops.maintenance.tests.unit.playbooks.stand_ins import Roll, steps
 
 
-@pytest.fixture
-def roll(tmp_path: Path) -> Roll:
-    return Roll(tmp_path)
-
-
 def _record(roll: Roll) -> dict[str, object]:
     found: dict[str, object] = json.loads(Path(f"{roll.steps_file}.roll").read_text(encoding="utf-8"))
     return found

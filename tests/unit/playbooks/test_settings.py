@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +15,6 @@ import yaml
 from ansible_collections.virtops.maintenance.tests.unit.playbooks.stand_ins import ROLL, ROOT, Roll, steps
 
 LONG = ("virtops.maintenance.maintenance_host", "virtops.maintenance.maintenance_host_reboot")
-
-
-@pytest.fixture
-def roll(tmp_path: Path) -> Roll:
-    return Roll(tmp_path)
 
 
 @pytest.mark.full

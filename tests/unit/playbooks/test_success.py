@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from ansible_collections.virtops.maintenance.tests.unit.playbooks.stand_ins import ROLL, Roll
@@ -21,11 +19,6 @@ BROKEN = {
     "no host": "- virtops.maintenance.virt_drain: {state: hook}\n",
 }
 full = pytest.mark.full
-
-
-@pytest.fixture
-def roll(tmp_path: Path) -> Roll:
-    return Roll(tmp_path)
 
 
 def _meta(what: str) -> str:
