@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """For all tests: what Hypothesis tries, and what is told of a lab when a test on it fails.
 
 A busy machine is slow, and that is no fault of what is looked at. In the quick tier the examples

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Seconds from the command `abort` until no migration runs, of a roll that lives.
 
 On the simulator or the lab: three hosts, of which two are out, each with VMs whose migrations never

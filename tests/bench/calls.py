@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What a call of a module costs before it does anything: its payload as Ansible builds it, and processor seconds.
 
 Each payload is run as a host runs it, with arguments with which it ends at once, until it has its bytecode and then

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Are guests that do not converge recognised, and the others left alone? A fleet of seeded guests in memory.
 
 Each guest is migrated twice in a model of QEMU's pre-copy: once with nobody looking, which tells whether it converges

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Draining KubeVirt nodes: our loop, kubectl drain and k8s_drain, against one simulated server.
 
 One node with 20 VMs, outbound limit 2, then 5; three nodes with 10 VMs each, cluster limit 5,

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Draining a host of 12 guests: our loop against virsh loops, side by side in one run.
 
 Directions alternate and guests are kept. Medians of three rounds. To save time only the xargs width

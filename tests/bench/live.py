@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make bench-live: how late the line of a VM is, and what its being early costs the drain.
 
 The playbook `drain` empties a node of 20 VMs on the simulator. A VM has moved when the server writes that

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Stands for python3 on a lab host: runs it, and notes what the module's process took.
 
 Installed as an executable of the host; Ansible pipes the module into it. A line of JSON for each

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The plan's durations against real drains: five mixes of guests, on the lab's libvirt hosts.
 
 For each mix the playbook `plan` makes its plan (JSON), then the host is drained by the module's

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make bench-roll: how well a roll keeps to its plan, and what Ansible costs for each host.
 
 model       40 hosts and 1,000 VMs in memory, two out at once: the engine drains host after host as the plan

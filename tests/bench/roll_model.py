@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """A whole roll on the fleet in memory: the plan's order, each host drained and given back by the engine.
 
 When a host begins, the rules of the roll say. Nothing is done on an empty host, and reads cost no

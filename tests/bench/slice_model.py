@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """One observe and one decide on the model: a host with 20 VMs, in a fleet of 1,000. Prints JSON.
 
 slice_model.py DEAD     how many of the peers do not answer

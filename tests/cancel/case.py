@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """One case: a roll of three hosts, cancelled in the middle; what comes then; the judgement.
 
 Each of these words counts faults, seen from outside: in the log of the simulator's server, or by

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make test-cancel: rolls, cancelled at seeded moments; then the same command, or abort.yml.
 
 Three hosts, on the simulator and on the lab. Cancelled by SIGINT, SIGTERM, SIGKILL of the process

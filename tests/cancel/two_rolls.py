@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make test-two-rolls: two rolls of one fleet are begun at the same moment, again and again.
 
 One wins each time, never is more out than the budget, and a single drain or restore beside them is

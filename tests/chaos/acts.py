@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What happens to a simulated cluster in the middle of a command.
 
 Each act takes the cluster and a dice, and says what it did. What it may have cost it notes in the cluster: VMs that

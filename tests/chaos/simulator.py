@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """One case on the simulator: a drain and a restore, or a roll; acts at seeded moments; the judgement from outside.
 
 lost                a VM that runs no more, or was stopped, and no act did that

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Clusters in which nothing stands in the way of draining n1, as their API would show them.
 
 Everything that a cluster may have and that looks like trouble to who reads it too fast: taints

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Fleets of libvirt hosts in which nothing stands in the way of draining a: definitions of VMs
 and what the hosts offer. On b all fits; c may be cordoned, full, tainted or without storage."""
 

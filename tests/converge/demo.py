@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make converge-demo: forty guests, half of which write faster than the link, are drained four at a time.
 
 What a guest writes is known, since it was told to: whether it converges follows from that and from the link, and not

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make demo: roll the maintenance over three libvirt hosts with real VMs and real reboots.
 
 First a drain that must not stop anything meets a VM that cannot move: it blocks and says why.

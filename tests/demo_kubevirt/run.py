@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make demo-kubevirt: roll the maintenance over three nodes of a simulated cluster of four.
 
 24 VMs of every eviction strategy. First a drain that may not stop anything meets VMs that

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make test-fleet: 24 real libvirt hosts, one off, one that dies, three drained meanwhile.
 
 The host that dies is drained itself and target of another drain's migration at that moment. The

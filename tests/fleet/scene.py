@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The hosts and the guests of a run: which host is off, which one dies, which are drained.
 
 host-a is off from the start: one of the three hosts that count the fleet's slots. With two of

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """A fleet of hosts in memory, with a virtual clock and faults, on which the core's loop runs.
 
 `simulate` drains it, `platform` is what the loop asks, `fleet` is what happens to VMs and links as

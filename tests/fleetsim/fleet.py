@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """A fleet of hosts on a virtual clock: what happens to VMs, links and hosts as time goes by.
 
 The ground truth of the model. It does what hypervisors do and enforces nothing of ours: it

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """One clear error, and nothing changed: no binding, a VM that is not there, a damaged record.
 
 The way out of the last one is the recipe of docs/operating.md, taken from there word for word.

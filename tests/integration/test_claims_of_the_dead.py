@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What a drain holds on other hosts when it dies, and who counts the slots while a host is off.
 
 The drain of host-c is killed with its holder. What stands is read with virsh on the hosts.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Three real hosts, of which one dies: its guests run elsewhere, once, and it starts none of them when it is back.
 
 `make recover-demo` and `make test-fencing` are the long forms of it.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Six real hosts, one off, one that dies amid its own drain and another's: the small fleet.
 
 The large one is `make test-fleet`. What counts is counted from the raw log (tests/fleet/count.py).

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """VMs that would wake up on other data, on real hosts, beside what libvirt does when asked anyway.
 
 Where both hosts have a file, or serve a disk, of the same name, host-b's is another VM's. First

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """A drain by a user that is not root: what docs/security.md says suffices, and no less does.
 
 libvirt's socket belongs to a group, as unix_sock_group and unix_sock_rw_perms of libvirtd.conf make

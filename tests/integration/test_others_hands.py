@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Owners act beside a drain. What they do is theirs, and no definition is lost by it."""
 
 from __future__ import annotations
@@ -30,8 +26,9 @@ def lab(shared: Callable[[int], Lab]) -> Iterator[Lab]:
             assert ended.code == 0, ended.text
 
 
-@pytest.mark.parametrize("autostart", [False, pytest.param(True, marks=pytest.mark.full)])
-@pytest.mark.parametrize("again", ["drain", pytest.param("restore", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("autostart", [False, True])
+@pytest.mark.parametrize("again", ["drain", "restore"])
 def test_what_the_owner_moved_after_a_failed_drain_stays_defined(lab: Lab, autostart: bool, again: str) -> None:
     """By virsh's default flags: it is transient on host-b, and its definition stays on host-a."""
     source, target = lab.host("host-a"), lab.host("host-b")

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The operator's bad days: what the playbooks do when something is wrong, on real hosts.
 
 What changed is read with virsh on the hosts, never taken from the playbook.
@@ -223,7 +219,7 @@ def test_the_roll_stops_at_the_first_failure(lab: Lab, stuck: str) -> None:
     assert "host-b" not in {drain["host"] for drain in ended.drains}
 
 
-@pytest.mark.parametrize("playbook", ["drain", "restore"])
+@pytest.mark.parametrize("playbook", ["drain", pytest.param("restore", marks=pytest.mark.full)])
 def test_check_mode_changes_nothing(lab: Lab, playbook: str) -> None:
     before = traces.snapshot(lab)
     ended = plays.run(lab, playbook, HERE, "--check", "--diff")

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """A drain by a user whom libvirt allows single actions by polkit: the rule of docs/security.md.
 
 libvirtd of host-a asks a real polkitd for each call. Without the rule the drain ends before it

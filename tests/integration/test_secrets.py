@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Secrets of VMs on real hosts: they are where they have to be, and nowhere else.
 
 Planted are the passwords of four consoles, one in an argument of QEMU, the passphrase of an

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make test-kill: kill -9 at seeded moments of drains; the same command again must carry on.
 
 ansible-playbook with all that it started, the module on the host and the holder on the host

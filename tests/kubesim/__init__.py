@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """kubesim: what a Kubernetes API server with KubeVirt does, as far as maintenance touches it.
 
 A server on loopback that a real client talks to. Controllers of ours stand in for those of

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """A simulated cluster as a process of its own, until it is told to end.
 
     python -m kubesim DIRECTORY [--scale 1] [--version 1.10] [--shared] [--parent PID]

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The attach-detach controller: volumes are attached to the nodes of the pods that use them, and detached later.
 
 As the real one: it writes VolumeAttachments and the Node's status.volumesAttached; from a node that is down it takes a

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The cluster of VIRTOPS_KUBECONFIG in place of the simulator, for the tests of tests/kubevirt.
 
 The tests name its nodes n1, n2 and n3. What a test needs that this cluster has not got skips it,

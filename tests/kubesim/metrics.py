@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """A Prometheus beside the cluster, as far as dirty rates are asked for: <url>/prometheus.
 
 It knows the VMs with the knob `lab/dirty-rate` (MiB/s) and wants a token that the cluster takes.

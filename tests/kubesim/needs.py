@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What a test needs that a given cluster has not got, read in its source: said before anything is begun.
 
 Followed are the functions of tests that it names, the methods of what its fixtures make, and what is given to it as

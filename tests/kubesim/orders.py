@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The order in which a VMI and a migration change, in a form that two clusters can be compared by.
 
 Of a VMI: where it is, its mark, the condition EvictionRequested, and the policy that its last

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Secrets that the product is given, or meets, are nowhere in what it says, logs or writes.
 
 Real plays at -vvvv with --diff, what they registered printed, and a log file: all of it is

@@ -1,6 +1,3 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 """What one look needs when a test on a lab failed, to tell the product's fault from the lab's.
 
 How busy the machine was; each host's guests and their jobs; and the ends of what was written since

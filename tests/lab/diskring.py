@@ -1,6 +1,3 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 """A disk as a guest leaves it, made outside: what guest/init.c writes and reads back.
 
 A guest that starts on it takes it for its own. For half a minute it then reads what was there

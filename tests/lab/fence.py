@@ -1,6 +1,3 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 """A fence agent for hosts of a lab: ClusterLabs' interface, options on standard input (lab, plug, action).
 
 As an agent does what it should not, for tests: `lies` says off and does nothing, `hangs` never answers, `dies` switches

@@ -1,6 +1,3 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 """PID 1 of a lab host: makes the host's view of the file system, runs its daemons.
 
 Run by /usr/bin/python3 in fresh mount, UTS, IPC and PID namespaces, with its

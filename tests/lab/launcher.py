@@ -1,6 +1,3 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Become a long-living process: leave the caller's session, record, exec.
 
     python3 -m lab.launcher RECORD LOG COMMAND [ARGUMENT ...]

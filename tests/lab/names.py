@@ -1,6 +1,3 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Where a lab keeps its things, and the number that makes its names unique.
 
 A lab has a name (VIRTOPS_LAB) and a state folder build/lab/<name>. From the

@@ -1,6 +1,3 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Running commands, and the lab's long-living processes outside its hosts.
 
 Such a process is known by a record: pid, start time and the machine's boot id.

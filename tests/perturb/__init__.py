@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Faults of order, enumerated: a run is recorded, then played once for each of its points and each fault.
 
 `scenarios` says what is run, `play` runs it as an action plugin does, `points` makes the list of cases of a run that

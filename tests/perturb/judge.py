@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What is wrong with the end of a run. It reads the fleet and the result as data, and knows nothing of the product.
 
 No assertion is written for a scenario: the end is compared with that of the run that nothing disturbed. What differs

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Somebody else's hand: owners of VMs, other controllers, hosts that reboot.
 
 Each act says what of the fleet it changes by itself. That, and no more, may differ at the end without a reason. An

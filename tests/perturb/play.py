@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Runs commands on a fleet in memory, slice by slice, as an action plugin calls its module.
 
 Each read, write and wait of the platform is a point with a number. What stands at that number of the case is done

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make small-world: two hosts, two VMs, one owner, one controller, one kill, one change of mind; each interleaving.
 
 A state is the fleet, the record on it, and what the process of a run remembers. From each state that is reached: the

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make postcopy-demo: what happens to a guest in post-copy when its link breaks.
 
 The cable of the target is pulled for 3, 30 and 120 s: QEMU's stream lives, and goes on by itself. Or the stream itself

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What real hosts answered to a preflight, in a file, and the same preflight on that file.
 
 `take` runs virt_preflight on a host of a lab and writes down each answer of libvirt. `play` runs the

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """A fleet in memory below the real code of a recovery: hosts with power, network, volumes and domains.
 
 Real are the core, `_libvirt/recovery` (the guard's script, too) and the records; stand-ins are libvirt, the network and

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make recover-demo: a libvirt host with eight guests dies; its guests run elsewhere, and it comes back.
 
 The checker of the lab judges from the guests' raw logs. Whether anything was started without a proof is read there,

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make recover-demo-kubevirt: a node of a simulated cluster dies with its VMs; they run elsewhere, and it comes back.
 
 A person proves that it is off. What became of each VM is read from the server's own log, against a declaration that is

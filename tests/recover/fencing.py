@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make test-fencing: a host that is dead, or seems so, and what proves it or does not. Nothing may run twice.
 
 Named cases on a lab of real libvirtd hosts, one after another on the same host-a, with the commands of the page "A host

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What happened to the VMs of a host that died, counted from a log. It knows nothing of the product.
 
 The log: (what, host, VM) in their order. `runs` and `ends` are the guests' own; `read as off` is a power state that was

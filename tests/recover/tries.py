@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Seeded tries on the bed (see bed): a host dies or is cut off, commands are given, and things go wrong at any moment.
 
 tries.py [COUNT [FIRST]]     prints each try that went wrong, with its seed

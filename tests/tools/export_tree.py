@@ -1,6 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
 """Copy the collection's files to DEST/ansible_collections/virtops/maintenance.
 
 Those are the files that git tracks or would track. Tools that want the collection under that

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make gate: what CI will say of HEAD, from a clone of it; `make steady` repeats it.
 
 HEAD is cloned into build/gate (nothing that is not committed is seen), `CI=true bash .ci/run` runs

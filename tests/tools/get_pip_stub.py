@@ -1,6 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
 """What ansible-test runs to put pip into an empty virtual environment.
 
 ansible-test downloads a bootstrap script from a host of its own and runs what it finds in its

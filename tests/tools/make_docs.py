@@ -1,6 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
 """make docs: the site in build/docs/html, from the guides in docs/ and the documentation of plugins and roles.
 
 The guides are taken as they are. Only operating.md, which is one long page on the forge, is cut into pages, and links

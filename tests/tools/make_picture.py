@@ -1,6 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
 """make picture: docs/roll.svg, a roll as a terminal shows it. The lines are those of a real run on the simulator.
 
 Ansible's own lines are left out, as README says of what it shows.

@@ -1,6 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
 """What the documentation says of reasons, of the VM's document and of a VM's row in results.
 
 docs/reasons.md is made whole; in docs/policy.md the text between the two marks, from the code. In the

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The tests on the ends of both ranges: the oldest and the newest ansible-core, modules on the oldest and the newest
 Python. An interpreter that this machine does not have is named.
 

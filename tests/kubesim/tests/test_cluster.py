@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What the simulated cluster does by itself: scheduling, budgets, quotas, the death of a node.
 
 The numbers of the dying node are those that were recorded (the eight minutes run 80 times as

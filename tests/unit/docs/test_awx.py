@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """docs/awx: what AWX would refuse, and what has drifted from the playbooks and their variables.
 
 The rules for surveys are those of AWX's API (awx/api/views, `_validate_spec_data`), those for credential types its

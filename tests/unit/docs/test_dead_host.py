@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The page that is read at 3 a.m.: its commands, its tables and its examples are what the code takes and says.
 
 The commands are run word by word on a lab by `make test-fencing`.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """How a roll, and the abort of one, comes to its end where something went another way."""
 
 from __future__ import annotations
@@ -77,7 +73,7 @@ def test_work_that_takes_the_keepers_of_the_record_away_does_not_end_well(roll: 
     assert "No host keeps the record of the roll" in text
 
 
-@pytest.mark.parametrize("playbook", ["drain", "rolling_maintenance"])
+@pytest.mark.parametrize("playbook", ["drain", pytest.param("rolling_maintenance", marks=pytest.mark.full)])
 def test_a_limit_that_leaves_none_of_the_hosts_is_an_error(roll: Roll, playbook: str) -> None:
     """Ansible calls it a success."""
     code, text = roll.run("", "-e", "maintenance_hosts=host-a", "--limit", "host-b", playbook=playbook)
@@ -108,8 +104,11 @@ def test_a_platform_with_a_typo_is_told_as_that(roll: Roll) -> None:
     assert "maintenance_platform is 'kubvirt': expected one of libvirt, kubevirt." in text, text
 
 
-def test_an_abort_ends_though_a_host_that_is_out_left_the_inventory(roll: Roll) -> None:
+def test_an_abort_names_what_it_leaves_out_and_ends_though_a_host_that_is_out_left_the_inventory(roll: Roll) -> None:
     assert roll.run("host-a drained failed")[0] == 2
+    code, text = roll.run("", "--limit", "host-b", playbook="abort")
+    assert code != 0
+    assert "host-a not given back: it is not among the hosts of this command" in text, text
     inventory = json.loads((roll.folder / "inventory.json").read_text())
     del inventory["all"]["hosts"]["host-a"]
     roll.write("inventory.json", json.dumps(inventory))
@@ -119,13 +118,6 @@ def test_an_abort_ends_though_a_host_that_is_out_left_the_inventory(roll: Roll) 
     assert "nothing of it is out but host-a: no longer of the fleet" in text
     code, text = roll.run("", "-e", "maintenance_hosts=host-b")
     assert code == 0, text
-
-
-def test_an_abort_with_a_limit_says_which_host_it_leaves_out(roll: Roll) -> None:
-    assert roll.run("host-a drained failed")[0] == 2
-    code, text = roll.run("", "--limit", "host-b", playbook="abort")
-    assert code != 0
-    assert "host-a not given back: it is not among the hosts of this command" in text, text
 
 
 @pytest.mark.full

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What a user gives to ansible-playbook for a look, and sets in ansible.cfg for other playbooks."""
 
 from __future__ import annotations
@@ -35,7 +31,14 @@ def test_the_hosts_of_a_roll_are_listed_and_nothing_is_done(roll: Roll) -> None:
     assert roll.steps == []
 
 
-@pytest.mark.parametrize("playbook", ["drain", "restore", "preflight", "plan", "status", "abort", ROLL])
+@pytest.mark.parametrize(
+    "playbook",
+    [
+        *(pytest.param(one, marks=pytest.mark.full) for one in ("restore", "preflight", "plan", "status", "abort")),
+        "drain",
+        ROLL,
+    ],
+)
 def test_with_tags_that_leave_out_its_tasks_a_maintenance_is_no_success(roll: Roll, playbook: str) -> None:
     """Its exit code was 0, and nothing was done."""
     code, text = roll.run("", "-e", "maintenance_hosts=host-a", "--tags", "patch,again", playbook=playbook)

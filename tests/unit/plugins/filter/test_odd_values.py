@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What a VM is called is no template: not in a file, not in a result, and not behind our filters.
 
 Ansible itself runs: what leaves a filter goes into a fact, from there into a message and a module.

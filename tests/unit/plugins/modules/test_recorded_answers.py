@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Of guests that ran on real hosts the preflight tells today what it told there.
 
 Nothing but libvirt's answers is left of these hosts. What was read in a file of one is not found here.

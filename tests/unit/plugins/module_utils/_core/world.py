@@ -1,6 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
 """Several runs at once on one model fleet, interleaved as a plan says, watched by an observer.
 
 Each run is a thread, and exactly one of them works at a time: at every read and write of its

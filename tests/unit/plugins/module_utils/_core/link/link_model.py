@@ -1,6 +1,3 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 """A link and pre-copy migrations on it, on a virtual clock: enough of QEMU to try schedulers.
 
 A migration is set up, sends its memory, then what was dirtied meanwhile, again and again,

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Each place of libvirt's domain schema that names a file, a device, a socket, a port or something that the target
 looks up: judged, harmless with a reason, or known as not judged. A new libvirt with a new place makes this red."""
 
