@@ -16,13 +16,14 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Asked, acts, ranked
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._host import carry_out
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import in_roll
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import in_roll, plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import within
 
 _SPEC: dict[str, Any] = {
     "state": {
         "type": "str",
-        "choices": ["looked", "out", "empty", "healthy", "back", "home", "drained", "active", "checked"],
+        "choices": ["looked", "reached", "out", "empty", "healthy", "back", "home", "drained", "active", "checked"],
         "required": True,
     },
     "platform": {"type": "str", "choices": ["libvirt", "kubevirt"], "default": "libvirt"},
@@ -53,6 +54,7 @@ _ACTIONS = {
     "move": "{}_migration",
 }
 # Of these each line says how far the roll is.
+_PATIENCE = 60  # seconds for a host that says nothing
 _LONG = ("drain", "restore", "move")
 # Of a failure in a roll these are left out.
 _DETAILS = ("vms", "pods", "counts", "certificate", "findings", "needs", "diff", "outcomes", "roll")
@@ -71,12 +73,24 @@ class ActionModule(ActionBase):
         _result, options = self.validate_argument_spec(_SPEC)
         # What is left says how the API is reached.
         self._reach, self._options, self._vars = args, options, task_vars
+        if options["state"] == "reached":
+            tried = reboot.mode(options["reboot"]) != "never"
+            return {**base, "changed": False, "unreached": self._unreached()} if tried else {**base, "skipped": True}
         asked = self._asked(options)
         found = carry_out(acts(asked), self._act, self._display.display, asked.host)
         if found.get("failed") and asked.in_roll:
             # Ansible prints a failure as JSON: in words is enough, and the report has the rest.
             found = {key: value for key, value in found.items() if key not in _DETAILS}
         return {**base, **found}
+
+    def _unreached(self) -> str:
+        """Why a reboot could not reach it, or empty. Needs a shell there and no Python, as the reboot does."""
+        try:
+            with within(_PATIENCE):
+                self._low_level_execute_command("true", sudoable=False)
+        except (AnsibleConnectionFailure, TimeoutError) as exc:
+            return (plain(str(exc)).strip().splitlines() or [f"it said nothing for {_PATIENCE} s"])[0]
+        return ""
 
     def _asked(self, options: Mapping[str, Any]) -> Asked:
         asked = {key: value for key, value in options.items() if key in Asked.__dataclass_fields__}

@@ -8,17 +8,14 @@ from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import reboot
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import within
 
 MODULE = "virtops.maintenance.maintenance_reboot_info"
-_PATIENCE = 60  # seconds for a host that says nothing
 
 
 class ActionModule(ActionBase):
@@ -29,10 +26,6 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         base = super().run(tmp, task_vars)
         args = given(self._task.args)
-        if boolean(args.pop("reach", False)):
-            if reboot.mode(args.get("reboot")) == "never":
-                return {**base, "changed": False, "skipped": True}
-            return {**base, "changed": False, "unreached": self._unreached()}
         try:
             result = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
         except AnsibleConnectionFailure as exc:
@@ -41,12 +34,3 @@ class ActionModule(ActionBase):
         if line:
             Display().display(line) if result.get("known") else Display().warning(line)
         return {**base, **result}
-
-    def _unreached(self) -> str:
-        """Needs a shell there, and no Python: as the reboot does."""
-        try:
-            with within(_PATIENCE):
-                self._low_level_execute_command("true", sudoable=False)
-        except (AnsibleConnectionFailure, TimeoutError) as exc:
-            return (plain(str(exc)).strip().splitlines() or [f"it said nothing for {_PATIENCE} s"])[0]
-        return ""

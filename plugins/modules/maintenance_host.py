@@ -21,12 +21,13 @@ options:
   state:
     description:
       - V(looked) checks it before the roll, for the plan. What it finds is shown, and is no failure here.
+        V(reached) tries the connection that a reboot would need, RV(unreached); without one in O(reboot) it is skipped.
       - V(out) waits for the turn of O(roll_host), checks it and drains it. V(empty) drains it again,
         as after work on it. V(healthy) waits until it is healthy. V(back) does that too, restores it
         and records that it is done. V(home) moves O(moves) back to where they were before the roll.
       - Outside of a roll V(drained), V(active) and V(checked) drain a host, restore it, or check it.
     type: str
-    choices: [looked, out, empty, healthy, back, home, drained, active, checked]
+    choices: [looked, reached, out, empty, healthy, back, home, drained, active, checked]
     required: true
   platform:
     description: What the host runs.
@@ -171,6 +172,10 @@ fleet:
   description: The host and its VMs, for the plan. None on KubeVirt, where the cluster is read at once.
   returned: with O(state=looked)
   type: dict
+unreached:
+  description: Why the host cannot be reached, or empty.
+  returned: with O(state=reached)
+  type: str
 answer:
   description: V(go), or V(done) or V(closed) where nothing is to be done with the host in this roll.
   returned: with O(state=out)

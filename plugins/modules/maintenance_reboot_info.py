@@ -24,13 +24,6 @@ options:
     description: Name of the host, for the line.
     type: str
     required: true
-  reach:
-    description: Only try whether Ansible reaches the host, RV(unreached). That it does not is no failure then.
-    type: bool
-    default: false
-  reboot:
-    description: With O(reach), whether it is to be rebooted, as C(maintenance_reboot) says it. If not, it is not tried.
-    type: raw
 extends_documentation_fragment:
   - virtops.maintenance._attributes
 attributes:
@@ -58,13 +51,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-unreached:
-  description: Why the host cannot be reached, or empty.
-  returned: with O(reach)
-  type: str
 reboot:
   description: Whether the host is to be rebooted.
-  returned: success without O(reach), or the host cannot be reached
+  returned: success, or the host cannot be reached
   type: bool
 known:
   description: Whether something on the host could answer.
@@ -102,14 +91,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 
 
 def main() -> None:
-    spec = {
-        "node": {"type": "str", "required": True},
-        "reach": {"type": "bool", "default": False},
-        "reboot": {"type": "raw"},
-    }
-    module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
-    if module.params["reach"]:  # who runs this was reached
-        module.exit_json(changed=False, unreached="")
+    module = AnsibleModule(argument_spec={"node": {"type": "str", "required": True}}, supports_check_mode=True)
     told = [one for one in (file_says(), *(command_says(module, *ask) for ask in COMMANDS)) if one is not None]
     found = reboot.need(module.params["node"], told)
     module.exit_json(changed=False, answers=[asdict(one) for one in told], **asdict(found))

@@ -11,6 +11,7 @@ answer is not final.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -62,7 +63,7 @@ class _BrokenPostCopy:
     def __init__(self, local: Local, order: MoveOrder) -> None:
         self._local, self._order = local, order
         self._flag = 0 if order.foreign else int(getattr(libvirt, "VIR_MIGRATE_POSTCOPY_RESUME", 0))
-        self._not_before, self._pause = 0.0, 0.0
+        self._not_before, self._pause, self._told = 0.0, 0.0, ""
         self.resumed = 0
 
     def step(self, source: State, now: float) -> None:
@@ -80,7 +81,15 @@ class _BrokenPostCopy:
             refused = isinstance(exc, LibvirtProblem) or exc.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID
             self.resumed += not refused
             self._pause = min(RESUME_LATEST, self._pause * 2 or RESUME_AGAIN)
+            self._tell(str(exc))
         self._not_before = time.monotonic() + self._pause
+
+    def _tell(self, why: str) -> None:
+        """In the agent's log, where its standard error goes: nobody else hears why libvirt does not resume it."""
+        if why != self._told:
+            self._told = why
+            sys.stderr.write(f"{self._order.name}: its post-copy is not resumed: {why}\n")
+            sys.stderr.flush()
 
 
 def wait_for_final_place(links: Links, local: Local, order: MoveOrder) -> FinalPlace:

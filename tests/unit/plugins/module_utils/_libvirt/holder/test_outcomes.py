@@ -162,7 +162,7 @@ class BrokenPostCopy(Sides):
 
     def __init__(self, refuses: int = 0, foreign: bool = False) -> None:
         super().__init__((0, State.POSTCOPY_FAILED, State.POSTCOPY_FAILED))
-        self.order = {"foreign": foreign, "uuid": VM, "target_uri": "qemu+tls://b/system", "disks": None}
+        self.order = {"foreign": foreign, "name": "vm", "uuid": VM, "target_uri": "qemu+tls://b/system", "disks": None}
         self.local = SimpleNamespace(conn=SimpleNamespace(lookupByUUIDString=lambda _uuid: self))
         self.refuses, self.asked = refuses, list[tuple[float, str, int]]()
 
@@ -216,11 +216,14 @@ def test_a_broken_post_copy_is_resumed_with_the_flags_that_it_began_with(monkeyp
     assert broken.asked == [(0, "qemu+tls://b/system", 3 | 1 << 20)]
 
 
-def test_as_long_as_its_stream_lives_it_is_asked_seldom_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_long_as_its_stream_lives_it_is_asked_seldom_and_left_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     broken = BrokenPostCopy(refuses=5)
     assert broken.read(monkeypatch).resumed == 1
     pauses = [after - before for (before, *_), (after, *_) in itertools.pairwise(broken.asked)]
     assert [4 < pause < 62 for pause in pauses] == [True] * 5 and pauses == sorted(pauses) and pauses[-1] > 59
+    assert capsys.readouterr().err == "vm: its post-copy is not resumed: QEMU reports migration is still running\n"
 
 
 def test_the_post_copy_of_somebody_else_is_looked_at_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
