@@ -7,7 +7,9 @@
 Only uncordoned, reachable nodes with room (memory, and CPU where it is counted), all hard
 requirements met: selector, affinity, taints, no older hypervisor, and anti-affinity where the
 policy wants it kept. Then: not a node that is still to come in the roll; fewest VMs of the same
-anti-affinity group; few taints that only discourage; beside the VMs that it wants to be near; and
+anti-affinity group; few taints that only discourage; beside the VMs that it wants to be near; where
+releases are mixed, a node whose hypervisor is newer, since the older ones are to be upgraded and would
+send it on; of nodes that are still to come an older one, since a newer one could give it to few; and
 what the profile says.
 """
 
@@ -26,13 +28,13 @@ from ..reasons.reason import Finding, Reason
 
 # A profile's score is the room, times this; the least is best.
 _SIGN = {Profile.LOW: -1, Profile.HIGH: 1, Profile.NO_SCORING: 0}
-_Key = tuple[int, int, int, int, int, str]
+_Key = tuple[int, int, int, int, int, int, str]
 # Nodes that are named where none fits, and how many are looked at for that.
 _NAMED, _CHECKED = 5, 8
 # Of fewer than these only they are sorted, not all nodes.
 _FEW = 20
-# (to come in the roll, score, name, room in MiB, node)
-_Place = tuple[bool, int, str, int, Node]
+# (to come in the roll, age of the hypervisor, score, name, room in MiB, node)
+_Place = tuple[bool, int, int, str, int, Node]
 
 
 def _left_out(obs: Observation, draining: frozenset[str], to: str) -> str:
@@ -77,6 +79,8 @@ class Placement:
         cpu = sum(n.cpu_milli for n in self._nodes if n.cpu_milli)
         memory = sum(n.capacity_mib for n in self._nodes if n.cpu_milli)
         self._mib_per_cpu = memory / cpu if cpu else 0.0
+        versions = {n.version for n in self._nodes}
+        self._rank = {version: rank for rank, version in enumerate(sorted(versions))}
         self._ours_to = {claim.target for claim in obs.claims.values() if not claim.stuck}
         self._booked: dict[str, int] = {}
         self._booked_cpu: dict[str, int] = {}
@@ -136,7 +140,7 @@ class Placement:
         may = self._may(vm, cold=False)
         return [
             name
-            for _still_to_drain, _score, name, room, node in self._best_first()
+            for _still_to_drain, _age, _score, name, room, node in self._best_first()
             if room >= vm.memory_mib and name in may and self._fits(vm, node) and not self.refuses(vm, node)
         ]
 
@@ -184,7 +188,7 @@ class Placement:
             return ""
         if node.version >= source.version:
             return ""
-        return f"has an older hypervisor ({_dotted(node.version)}, not {_dotted(source.version)})"
+        return f"has an older hypervisor ({dotted(node.version)}, not {dotted(source.version)})"
 
     def _same(self, vm: VM, node: Node) -> int:
         """VMs of its anti-affinity group that are there, or will be after this step."""
@@ -246,10 +250,10 @@ class Placement:
         for place in self._nodes_with(vm.constraints.near) if vm.constraints.near else ():
             best = self._better(best, place, vm, may, cold)
         for place in self._best_first():
-            to_come, score, name, room, _node = place
+            to_come, age, score, name, room, _node = place
             if room < vm.memory_mib or name not in may:
                 continue
-            if best is not None and early and (to_come, 0, 0, 0, score, name) > best[0]:
+            if best is not None and early and (to_come, 0, 0, 0, age, score, name) > best[0]:
                 break  # nothing that follows can be better
             best = self._better(best, place, vm, may, cold)
         if best is None:
@@ -284,7 +288,7 @@ class Placement:
     def _better(
         self, best: tuple[_Key, str] | None, place: _Place, vm: VM, may: AbstractSet[str], cold: bool
     ) -> tuple[_Key, str] | None:
-        _still_to_drain, _score, name, room, node = place
+        *_order, name, room, node = place
         if room < vm.memory_mib or name not in may:
             return best
         if not self._fits(vm, node) or self.refuses(vm, node, cold):
@@ -299,17 +303,17 @@ class Placement:
         return [
             place
             for place in self._best_first()
-            if place[4].group_counts.get(group) or (place[2], group) in self._booked_groups
+            if place[-1].group_counts.get(group) or (place[-3], group) in self._booked_groups
         ]
 
     def _best_first(self) -> list[_Place]:
-        """(to come, score, name, room, node) without what is booked, which only takes room."""
+        """(to come, age, score, name, room, node) without what is booked, which only takes room."""
         if self._order is None:
             sign, order = self._sign, []
             for node in self._nodes:
                 room = node.capacity_mib - node.reserve_mib - node.committed_mib  # room_mib, faster
                 to_come = node.roll_rank is not None and not node.roll_done
-                order.append((to_come, sign * room, node.name, room, node))
+                order.append((to_come, self._age(node), sign * room, node.name, room, node))
             self._order = sorted(order)
         return self._order
 
@@ -331,9 +335,16 @@ class Placement:
             self._same(vm, node),
             untolerated_preferences(vm.constraints, node.taints) if node.taints else 0,
             -near,
+            self._age(node),
             self._score(node, self._booked.get(node.name, 0)),
             node.name,
         )
+
+    def _age(self, node: Node) -> int:
+        """Smaller is better. The way to a newer hypervisor is one way: good where the VM stays, and bad where it will
+        have to leave again."""
+        rank = self._rank[node.version]
+        return rank if _still_to_drain(node) else -rank
 
     def _score(self, node: Node, booked: int) -> int:
         return self._sign * (node.room_mib - booked)
@@ -358,5 +369,5 @@ def cpus(milli: float) -> str:
     return "1 CPU" if milli == 1000 else f"{max(0.0, milli) / 1000:g} CPUs"
 
 
-def _dotted(version: tuple[int, ...]) -> str:
+def dotted(version: tuple[int, ...]) -> str:
     return ".".join(str(part) for part in version)

@@ -136,11 +136,13 @@ def last_read(
 ) -> LastRead | None:
     """What the next slice is to know. `claimed`: hosts that were asked for a claim in this one.
 
-    None: there is a host of which nothing is known.
+    None: all are to be read again.
     """
     others = {name: node for name, node in obs.nodes.items() if name != record.node}
     if obs.not_asked and (before is None or not before.room.keys() >= obs.not_asked):
         return None
+    if len({node.version for node in others.values() if node.reachable and node.name not in obs.not_asked}) > 1:
+        return None  # a newer host is better than one with more room
     room = {
         name: before.room[name]
         if before is not None and name in obs.not_asked

@@ -8,8 +8,8 @@ It chooses the order, and nothing else: what becomes of a VM and where it goes i
 answers for the hosts of a step on the fleet as the steps before would leave it. So a step fits
 in the plan exactly if the drain, asked then, would find a place for every VM.
 
-Hosts are taken in an order that leaves free hosts where the next ones need them: fast links
-first, newer hypervisors first (their VMs have fewer targets), then those that are soonest empty.
+Hosts are taken in an order that leaves free hosts where the next ones need them: newer hypervisors
+first (their VMs have fewer targets), then fast links, then those that are soonest empty.
 A step has as many hosts as `max_unavailable` and the fleet allow. Where no host can be emptied
 onto hosts that are done or not in the roll, the one with fewest second moves is taken; where none
 fits at all, a VM is moved out of the way first (swap.py).
@@ -25,6 +25,7 @@ from ..decision.strategy import Way
 from ..model.policy import Profile
 from ..reasons.reason import Platform
 from .back import way_back
+from .direction import back_warnings, one_way, swap_warning
 from .model import OwnersMove, Plan, PlannedMove, PlanStep, Quota, RollRequest
 from .placed import Placed, size_of
 from .refusal import refuse
@@ -97,7 +98,9 @@ class _Roll:
                 break
             self._take(trial)
         asked = self._request.move_back and refusal is None
-        back, seconds = way_back(self._request, self._fleet, self._moved - self._off) if asked else ((), 0.0)
+        returning: set[str] = self._moved - self._off if asked else set()
+        back, seconds = way_back(self._request, self._fleet, returning) if asked else ((), 0.0)
+        self._warnings.update(dict.fromkeys(back_warnings(self._request, self._fleet, returning)))
         return Plan(
             steps=tuple(self._steps),
             refusal=refusal,
@@ -118,10 +121,10 @@ class _Roll:
         speeds = self._request.speeds
         vms = self._fleet.on(host)
         if not vms:
-            return (0, 0.0, (), 0.0)
+            return (0, (), 0.0, 0.0)
         version = tuple(-part for part in self._fleet.nodes[host].version)
         work = sum(size_of(self._request, vm) for vm in vms)
-        return (1, -speeds.link(host), version, work / speeds.link(host))
+        return (1, version, -speeds.link(host), work / speeds.link(host))
 
     def _next(self) -> Trial | None:
         """The hosts of the next step, tried on the model; None: no host that is left fits.
@@ -218,6 +221,8 @@ class _Roll:
             self._stops += placed.stops and not placed.moves
             if placed.moves and (placed.way != Way.MIGRATE.value or not placed.vm.active):
                 self._off.add(placed.vm.uuid)
+        against = (placed for placed in trial.before if one_way(self._fleet, placed))
+        self._warnings.update(dict.fromkeys(map(swap_warning, against)))
         self._check_at_once(trial)
         self._fleet.apply(trial)
         spare, largest, where, cpu = self._fleet.spare(trial.hosts)

@@ -203,6 +203,8 @@ def _mend(fleet: Fleet, vm: VM, text: str) -> str:
     """What somebody could change so that the host takes it. `text`: the words of the refusal."""
     if text.startswith("has the taint "):
         return f"let {vm.name} tolerate {text[len('has the taint ') :]}"
+    if text.startswith("has an older hypervisor "):
+        return f"upgrade the older hosts before {vm.node}"
     if vm.group and fleet.request.platform is Platform.LIBVIRT and text.startswith("runs a VM of the group "):
         return "set anti_affinity to preferred"
     return ""

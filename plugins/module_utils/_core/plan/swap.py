@@ -5,7 +5,8 @@
 """Swap moves: a VM is moved out of the way of one that fits nowhere else. Pure.
 
 Only where nothing else makes a host fit. The smallest VM that makes enough room goes, or as few as
-do together, each to a host that takes it by the drain's own decision for one VM.
+do together, each to a host that takes it by the drain's own decision for one VM. What an upgrade would
+prevent comes last.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..model.observation import VM, Node
+from .direction import one_way
 from .placed import Placed
 from .trial import Fleet, Trial, try_one, try_step
 
@@ -45,13 +47,14 @@ def _make_room(model: Fleet, host: str, trial: Trial) -> list[Placed]:
         if node.name == host or not node.reachable or node.cordoned or placement.refuses(vm, node):
             continue
         found = _out_of_the_way(model, vm, node, host)
-        if found and (not best or _cost(found) < _cost(best)):
+        if found and (not best or _cost(model, found) < _cost(model, best)):
             best = found
     return [replace(one, swap_for=vm.name) for one in best]
 
 
-def _cost(moved: list[Placed]) -> tuple[int, int, str]:
-    return len(moved), sum(one.vm.memory_mib for one in moved), moved[0].vm.uuid
+def _cost(model: Fleet, moved: list[Placed]) -> tuple[int, int, int, str]:
+    against = sum(one_way(model, one) for one in moved)
+    return against, len(moved), sum(one.vm.memory_mib for one in moved), moved[0].vm.uuid
 
 
 def _out_of_the_way(model: Fleet, vm: VM, node: Node, host: str) -> list[Placed]:

@@ -76,6 +76,26 @@ def test_never_to_an_older_hypervisor() -> None:
     assert picks(vm(), old, version=()) == "old"
 
 
+OLD, NEW = {"version": (7, 2, 0)}, {"version": (10, 0, 8)}
+
+
+def test_a_newer_hypervisor_is_preferred_where_the_vm_may_stay() -> None:
+    """Room counts among hosts of one release; what a VM asks of its host counts before the release."""
+    assert picks(vm(), node("old", 99, **OLD), node("new", **NEW), **OLD) == "new"
+    assert picks(vm(), node("old", 99, **OLD), node("new", **NEW), node("more", 9, **NEW), **OLD) == "more"
+    assert picks(vm(), node("old", 99, **OLD), node("full", 0, **NEW), **OLD) == "old"
+    assert picks(vm(group="web"), node("old", **OLD), node("new", group_counts={"web": 1}, **NEW), **OLD) == "old"
+    assert picks(vm(near="db"), node("old", group_counts={"db": 1}, **OLD), node("new", **NEW), **OLD) == "old"
+
+
+def test_of_hosts_that_are_still_to_come_the_older_one_takes_it() -> None:
+    """From the newer one it could go on to few. One whose work is over comes before both."""
+    to_come = {"roll_rank": 1}
+    old, new = node("old", **OLD, **to_come), node("new", 99, **NEW, **to_come)
+    assert picks(vm(), old, new, **OLD) == "old"
+    assert picks(vm(), old, new, node("done", 4, roll_done=True, **OLD, **to_come), **OLD) == "done"
+
+
 @pytest.mark.parametrize(
     ("others", "reason", "named"),
     [

@@ -198,3 +198,15 @@ def test_what_a_slice_leaves_to_the_next() -> None:
     whole = last_read(obs, None, RECORD, [])
     assert whole is not None
     assert (whole.whole_at, whole.needed) == (70.0, frozenset("bde"))
+
+
+def test_in_a_fleet_of_two_releases_all_hosts_are_read() -> None:
+    """A newer host is better than one with more room. Of the release of the host itself nothing depends."""
+    nodes = {name: Node(name, capacity_mib=9, version=(10, 0, 8)) for name in "bc"}
+    nodes["a"] = Node("a", version=(7, 2, 0))
+    obs = Observation(nodes, {}, now=70.0)
+    assert last_read(obs, None, RECORD, []) is not None
+    nodes["c"].version = (7, 2, 0)
+    assert last_read(obs, None, RECORD, []) is None
+    nodes["c"].reachable = False
+    assert last_read(obs, None, RECORD, []) is not None

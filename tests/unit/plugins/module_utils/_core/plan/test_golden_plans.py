@@ -30,5 +30,6 @@ def test_the_swap_moves_one_vm_out_of_the_way() -> None:
 def test_the_refusal_says_what_would_help() -> None:
     assert summary("infeasible").startswith(
         "step 1 does not fit: db-2 (96 GiB) has no target once host-c is out "
-        "(has an older hypervisor (8.2.0, not 9.1.0): host-b); free 12 GiB or allow cold_migrate."
+        "(has an older hypervisor (8.2.0, not 9.1.0): host-b); "
+        "free 12 GiB or upgrade the older hosts before host-c or allow cold_migrate."
     )
