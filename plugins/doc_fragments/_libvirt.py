@@ -314,6 +314,12 @@ options:
       allow_stop:
         description: Instead of O(allow_stop). V(false) forbids what O(allow_stop) allows.
         type: bool
+      allow_older_hypervisor:
+        description:
+          - The VM may migrate to a host whose QEMU is older, if that host has its machine type, with a version, and its
+            libvirt says that the VM's CPU can run there.
+          - What is not known there is named in the refusal.
+        type: bool
       priority:
         description: VMs with a higher one migrate first. Default is 0.
         type: int

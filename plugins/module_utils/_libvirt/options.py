@@ -77,6 +77,7 @@ RULE_SPEC: dict[str, Any] = {
     "strategy": {"type": "str", "choices": [s.value for s in EvictionStrategy]},
     "on_not_migratable": {"type": "str", "choices": [s.value for s in OnNotMigratable]},
     "allow_stop": {"type": "bool"},
+    "allow_older_hypervisor": {"type": "bool"},
     "priority": {"type": "int"},
     "migration": {
         "type": "dict",

@@ -19,7 +19,10 @@ from .settings import ALIASES, BOOLEANS, CHOICES, COMPRESSIONS, NUMBERS, migrati
 
 # What to do where the expression is not known: stop here, apply the rule, ask the next one.
 UNKNOWN_ANSWERS: dict[str, bool | None] = {"block": None, "match": True, "next": False}
-KEYS = ("name", "when", "strategy", "on_not_migratable", "allow_stop", "priority", "migration", "hooks", "unknown")
+KEYS = (
+    *("name", "when", "strategy", "on_not_migratable", "allow_stop", "priority", "allow_older_hypervisor"),
+    *("migration", "hooks", "unknown"),
+)
 HOOKS = tuple(hook.value for hook in Hook)
 _YES = ("true", "yes", "on", "1")
 _NO = ("false", "no", "off", "0")
@@ -129,6 +132,7 @@ class _RuleText:
             on_not_migratable=OnNotMigratable(on_not) if on_not else None,
             allow_stop=self._boolean("allow_stop", given.get("allow_stop")),
             priority=self._number("priority", given.get("priority")),
+            allow_older_hypervisor=bool(self._boolean("allow_older_hypervisor", given.get("allow_older_hypervisor"))),
             migration=None if asked is None else self._migration(asked, base),
             hooks=self._hooks(),
             explain=_explanation(expression, reader),

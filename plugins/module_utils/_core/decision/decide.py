@@ -12,6 +12,7 @@ of those nodes, not the fleet.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 
 from ..model.observation import ARRIVING, VM, Observation, State
 from ..model.policy import Policy
@@ -23,6 +24,7 @@ from .certificate import moving_on, not_cordoned, pods_that_stay, problems, volu
 from .placement import Placement
 from .reconcile import JobStage, Recorded, Situation, judge, most_significant
 from .step import Step
+from .strategy import allows_older
 
 IN_FLIGHT = frozenset(
     {Situation.STARTING, Situation.MOVING, Situation.POSTCOPY, Situation.POSTCOPY_BROKEN, Situation.SWITCHING_OVER}
@@ -56,7 +58,8 @@ def decide(
     to = next((r.to for r in new.values() if r.to), "")
     # For half of its time a drain waits for the other drains of its roll. Then it takes the places that there are.
     hurries = frozenset(name for name, record in new.items() if obs.now - record.started > policy.drain_timeout / 2)
-    placement = Placement(obs, draining, policy.limits, to, policy.placement_policy, hurries)
+    allows = partial(allows_older, policy=policy)
+    placement = Placement(obs, draining, policy.limits, to, policy.placement_policy, hurries, allows)
     cluster_room = policy.limits.cluster - obs.cluster_in_flight
     by_node: dict[str, list[VM]] = {name: [] for name in new}
     for vm in obs.vms.values():

@@ -16,7 +16,7 @@ what the profile says.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Any
@@ -54,7 +54,8 @@ def _named(names: list[str]) -> str:
 class Placement:
     """Chooses targets for one decide step and books what it gave, so that the next VM of the
     same step sees it. Cost: the nodes are sorted once; then a VM looks at few of them, unless
-    most refuse it. `hurries`: nodes whose drain does not wait for the others of its roll any more."""
+    most refuse it. `hurries`: nodes whose drain does not wait for the others of its roll any more.
+    `allows_older`: may the VM go to an older hypervisor, if all that it needs is known there?"""
 
     def __init__(
         self,
@@ -64,9 +65,11 @@ class Placement:
         to: str = "",
         placement_policy: PlacementPolicy | None = None,
         hurries: AbstractSet[str] = frozenset(),
+        allows_older: Callable[[VM], bool] | None = None,
     ) -> None:
         self._limits = limits
         self._hurries = hurries
+        self._allows_older = allows_older
         self._placement_policy = placement_policy or PlacementPolicy()
         self._sign = _SIGN[self._placement_policy.profile]
         self._sources = obs.nodes
@@ -182,13 +185,17 @@ class Placement:
         return (Finding(reason, f"{node.name} {text}."),) if text else ()
 
     def _older(self, vm: VM, node: Node) -> str:
-        """Its state is not understood by a hypervisor older than the one that it runs on."""
+        """Its state may not be understood by a hypervisor older than the one that it runs on."""
         source = self._sources.get(vm.node)
         if source is None or not source.version or not node.version:
             return ""
         if node.version >= source.version:
             return ""
-        return f"has an older hypervisor ({dotted(node.version)}, not {dotted(source.version)})"
+        text = f"has an older hypervisor ({dotted(node.version)}, not {dotted(source.version)})"
+        if self._allows_older is None or not self._allows_older(vm):
+            return text
+        lacks = vm.compared.get(node.name, "its machine types and CPU were not read")
+        return f"{text}, and {lacks}" if lacks else ""
 
     def _same(self, vm: VM, node: Node) -> int:
         """VMs of its anti-affinity group that are there, or will be after this step."""

@@ -43,7 +43,8 @@ class Way(str, Enum):
 class Choice:
     """The way for one VM, who decided it, and the reasons when it is not simply migrated.
 
-    `asked`: the migration settings that its rule names, for a platform that has its own."""
+    `asked`: the migration settings that its rule names, for a platform that has its own. `allows_older`: it may go to
+    an older hypervisor."""
 
     way: Way
     strategy: EvictionStrategy
@@ -53,6 +54,7 @@ class Choice:
     migration: MigrationSettings = field(default_factory=MigrationSettings)
     hooks: Hooks = field(default_factory=Hooks)
     asked: Mapping[str, Any] = field(default_factory=dict)
+    allows_older: bool = False
 
 
 _NO_STOP = frozenset({Reason.StopNotAllowed, Reason.RunsTheMaintenance})
@@ -83,9 +85,10 @@ def _by_rule(vm: VM, policy: Policy, rule: Rule | None, no_target: tuple[Finding
     migration = rule.migration if rule and rule.migration is not None else policy.migration
     hooks = rule.hooks if rule and rule.hooks is not None else Hooks()
     asked = rule.asked if rule is not None else {}
+    older = rule is not None and rule.allow_older_hypervisor
 
     def result(way: Way, findings: tuple[Finding, ...] = ()) -> Choice:
-        return Choice(way, strategy, decided_by, findings, priority, migration, hooks, asked)
+        return Choice(way, strategy, decided_by, findings, priority, migration, hooks, asked, older)
 
     if bad is not None:
         return result(Way.BLOCK, (bad,))
@@ -116,6 +119,12 @@ def _cannot_tell(vm: VM, policy: Policy, rule: Rule) -> Choice:
     why = (Finding(Reason.Undecided, f"{text}: {what}." if what else f"{text}."),)
     by, default = f"rule {rule.name}", policy.default_strategy
     return Choice(Way.BLOCK, default, by, why, migration=policy.migration)
+
+
+def allows_older(vm: VM, policy: Policy) -> bool:
+    """Does its rule let it go to a hypervisor older than the one that it runs on?"""
+    rule, _unknown = _first_rule(vm, policy)
+    return rule is not None and rule.allow_older_hypervisor
 
 
 def choose_requested(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:

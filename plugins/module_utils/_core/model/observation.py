@@ -154,6 +154,8 @@ class VM:
     `crashed`: it is off because its hypervisor process failed, not because anybody stopped it.
     `refused_by`: target node -> why not to that one (only nodes that refuse).
     `cold_refused_by`: the same while it is off; None: the same reasons.
+    `compared`: target node -> what of machine type and CPU could not be compared there, in words; empty: nothing. Only
+    of targets whose hypervisor is older.
     `migratable` None: not known yet.
     `known` False: it is here, and what it is could not be read. Of persistent, autostart, strategy,
     marks and all else that only its definition tells, nothing is said then; but for the autostart
@@ -197,6 +199,7 @@ class VM:
     shutdown_findings: tuple[Finding, ...] = ()
     refused_by: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     cold_refused_by: Mapping[str, tuple[Finding, ...]] | None = None
+    compared: Mapping[str, str] = field(default_factory=dict)
     job: Job | None = None
     document: Mapping[str, Any] = field(default_factory=dict)
     constraints: Constraints = NO_CONSTRAINTS

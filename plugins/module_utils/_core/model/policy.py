@@ -138,6 +138,7 @@ class Rule:
     on_not_migratable: OnNotMigratable | None = None
     allow_stop: bool | None = None
     priority: int | None = None
+    allow_older_hypervisor: bool = False
     migration: MigrationSettings | None = None
     hooks: Hooks | None = None
     explain: Callable[[Mapping[str, Any]], str] | None = None

@@ -112,6 +112,7 @@ VM: dict[str, Kind] = {
     "cold": rows,
     "refused_by": mapping,
     "cold_refused_by": mapping,
+    "compared": mapping,
     "needs": mapping,
     "persistent": yes,
     "autostart": yes,

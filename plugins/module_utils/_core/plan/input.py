@@ -8,7 +8,7 @@ hosts:  name, memory_mib, reserve_mib, committed_mib and group_counts (of VMs th
         cpu_milli (none: CPU is not counted), committed_cpu_milli, link_mib_s, version, labels,
         taints, cordoned, reachable, message
 vms:    name, uuid, host, memory_mib, cpu_milli, sent_mib, dirty_rate, working_set_mib, group,
-        strategy, state, migratable, reasons, cold, refused_by, cold_refused_by, needs,
+        strategy, state, migratable, reasons, cold, refused_by, cold_refused_by, compared, needs,
         persistent, autostart, document, known
 """
 
@@ -190,6 +190,9 @@ def _vm(given: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
         cold_findings=_from_rows(f"cold of {name}", given.get("cold", ())),
         refused_by=_refusals(name, "refused_by", given),
         cold_refused_by=_refusals(name, "cold_refused_by", given) if "cold_refused_by" in given else None,
+        compared={
+            str(host): fields.text(f"compared of {name}", why) for host, why in given.get("compared", {}).items()
+        },
         document=given.get("document") or {"name": name, "uuid": uuid},
         constraints=constraints_text.parse_constraints(
             f"needs of {name}", fields.checked(f"needs of {name}", given.get("needs", {}), fields.NEEDS)

@@ -87,6 +87,7 @@ def _vm_row(vm: VM) -> dict[str, Any]:
         "cold_refused_by": None
         if vm.cold_refused_by is None
         else {host: _findings(found) for host, found in vm.cold_refused_by.items()},
+        "compared": dict(vm.compared),
         "needs": constraints_text.constraints_to_dict(vm.constraints),
         "persistent": vm.persistent,
         "autostart": vm.autostart,

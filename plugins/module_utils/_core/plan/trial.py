@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from ..decision.actions import Do
 from ..decision.decide import decide
 from ..decision.placement import Placement
-from ..decision.strategy import Way
+from ..decision.strategy import Way, allows_older
 from ..model.observation import VM, Node, Observation
 from ..model.policy import Limits
 from ..model.record import Ending, Intent, NodeRecord
@@ -88,8 +89,10 @@ class Fleet:
 
     def placement(self, out: Sequence[str]) -> Placement:
         """The placement of that drain, to be asked why it refuses."""
-        placement_policy = self.request.policy.placement_policy
-        return Placement(self.observe([]), frozenset(out), _NO_LIMITS, "", placement_policy)
+        policy = self.request.policy
+        allows = partial(allows_older, policy=policy)
+        where = self.observe([])
+        return Placement(where, frozenset(out), _NO_LIMITS, "", policy.placement_policy, allows_older=allows)
 
     def copy(self) -> Fleet:
         other = Fleet.__new__(Fleet)

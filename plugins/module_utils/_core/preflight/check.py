@@ -11,10 +11,11 @@ is done. What policy already has an answer to (a stop that is allowed, say) is a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ..decision.placement import Placement
-from ..decision.strategy import choose
+from ..decision.strategy import allows_older, choose
 from ..model.policy import Policy
 from ..model.record import Intent, NodeRecord
 from ..reasons.reason import TABLE, About, Preflight, Reason, Row, Severity
@@ -32,7 +33,8 @@ _SINGLE = frozenset({About.VM.value, About.POD.value})
 def check(facts: Facts, policy: Policy) -> list[Found]:
     """Everything that stands in the way of draining `facts.node` under this policy."""
     draining = frozenset({facts.node})
-    placement = Placement(facts.observation, draining, policy.limits, placement_policy=policy.placement_policy)
+    how, allows = policy.placement_policy, partial(allows_older, policy=policy)
+    placement = Placement(facts.observation, draining, policy.limits, placement_policy=how, allows_older=allows)
     found = list(cluster_findings(facts))
     choices = {}
     for uuid, vm in facts.observation.vms.items():

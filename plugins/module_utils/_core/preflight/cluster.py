@@ -91,7 +91,7 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
     if moving:
         yield from _for_those_that_move(facts, choices, moving)
     if moving or any(_met_only_older(choice) for choice in choices.values()):
-        yield from _versions(facts)
+        yield from _versions(facts, any(one.way is Way.MIGRATE and one.allows_older for one in choices.values()))
     yield from _capacity(facts)
     yield from _clocks(facts)
 
@@ -169,8 +169,8 @@ def _mib(facts: Facts, uuid: str) -> int:
     return facts.observation.vms[uuid].memory_mib
 
 
-def _versions(facts: Facts) -> Iterator[Found]:
-    """libvirt and QEMU move guests to the same or a newer version only."""
+def _versions(facts: Facts, allowed: bool) -> Iterator[Found]:
+    """libvirt and QEMU move guests to the same or a newer version only, unless a rule allows it for a VM that moves."""
     if facts.platform is not Platform.LIBVIRT:
         return
     by_name = {host.name: host for host in facts.hosts}
@@ -178,7 +178,7 @@ def _versions(facts: Facts) -> Iterator[Found]:
     peers = [by_name[name] for name in facts.targets if name in by_name]
     older = {peer.name: text for peer in peers if (text := _older(own, peer))}
     for name, text in older.items():
-        yield Found(Reason.NewerToOlder, f"host {name}", text, soft=len(older) < len(peers))
+        yield Found(Reason.NewerToOlder, f"host {name}", text, soft=allowed or len(older) < len(peers))
 
 
 def _met_only_older(choice: Choice) -> bool:

@@ -257,7 +257,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.NewerToOlder: Row(
         "A target runs an older QEMU or libvirt: a migration to it is not supported.",
-        "Update the target first, or keep a host of the same version as a target.",
+        "Update the target first, keep a host of the same version as a target, or see allow_older_hypervisor of rules.",
         on_kubevirt=Words(
             "Every other node runs an older hypervisor: a migration to it is not supported.",
             "Update another node first, or choose on_not_migratable.",

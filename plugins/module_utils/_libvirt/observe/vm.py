@@ -29,6 +29,7 @@ from ..domain.xml import parse_domain
 from ..host.connection import HostUnreachable, libvirt
 from ..host.facts import compare_cpu
 from ..host.mounts import path_is_shared_fs
+from ..host.older import not_compared
 from .disks import nvram_elsewhere, with_chains, with_obstacles, with_same_files
 from .document import vm_document
 from .host import DomainNow, Host, HostNow, read_metadata
@@ -63,6 +64,7 @@ class VMFacts:
     findings: tuple[Finding, ...]
     refused_by: Refusals
     cold_refused_by: Refusals
+    compared: Mapping[str, str]
     asked: frozenset[str] | None
     document: Mapping[str, Any]
     copied: tuple[str, ...] = field(default=())
@@ -97,6 +99,7 @@ class VMFacts:
             shutdown_findings=self.shutdown_findings,
             refused_by=self.refused_by,
             cold_refused_by=self.cold_refused_by,
+            compared=self.compared,
             job=job,
             document=self.document,
             constraints=self.constraints,
@@ -156,6 +159,7 @@ def _facts(asked: _Question, domain: DomainNow, needs: Constraints, marked: bool
         findings=findings,
         refused_by=answers.refused,
         cold_refused_by=answers.cold,
+        compared=answers.compared,
         asked=answers.asked,
         document=vm_document(
             spec,
@@ -214,22 +218,26 @@ class _Question:
 
 
 class _Answers(NamedTuple):
-    """Who refuses it and why, running and off; who answered at all."""
+    """Who refuses it and why, running and off; what those that are older could not compare; who answered at all."""
 
     refused: Refusals
     cold: Refusals
+    compared: Mapping[str, str]
     asked: frozenset[str]
 
 
 def _ask_peers(asking: _Question, peers: Iterable[Host], reads: Mapping[str, HostNow]) -> _Answers:
     refused: dict[str, tuple[Finding, ...]] = {}
     cold: dict[str, tuple[Finding, ...]] = {}
+    compared: dict[str, str] = {}
     asked = set()
     for peer in peers:
         if reads[peer.name].error:
             continue  # placement leaves it out
         try:
             refused[peer.name], cold[peer.name] = _refusal(asking, peer, reads[peer.name])
+            if peer.facts.hypervisor_version < asking.source.facts.hypervisor_version:
+                compared[peer.name] = not_compared(peer.conn, asking.spec, peer.facts)
             asked.add(peer.name)
         except HostUnreachable as exc:
             why = (Finding(Reason.PeerUnreachable, str(exc)),)
@@ -237,7 +245,7 @@ def _ask_peers(asking: _Question, peers: Iterable[Host], reads: Mapping[str, Hos
         except libvirt.libvirtError as exc:
             why = (Finding(Reason.PeerUnreachable, f"{peer.name}: {exc}"),)
             refused[peer.name] = cold[peer.name] = why
-    return _Answers(_refusing(refused), _refusing(cold), frozenset(asked))
+    return _Answers(_refusing(refused), _refusing(cold), compared, frozenset(asked))
 
 
 def _refusing(answers: Refusals) -> dict[str, tuple[Finding, ...]]:
@@ -376,6 +384,7 @@ def unreadable(source: Host, domain: DomainNow, text: str, dom: Any = None) -> V
         save_findings=(Finding(Reason.MigratableNotKnown, text),),
         refused_by={},
         cold_refused_by={},
+        compared={},
         asked=None,
         document={"name": domain.name, "uuid": domain.uuid},
         known=False,

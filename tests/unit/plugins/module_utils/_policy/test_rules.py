@@ -97,6 +97,8 @@ def test_what_would_only_fail_on_a_vm_is_told_before(when: str, words: str) -> N
 
 @pytest.mark.parametrize(("given", "meant"), [("yes", True), ("False", False), (False, False)])
 def test_text_from_a_template_is_understood(given: Any, meant: bool) -> None:
+    (other,) = compile_rules([rule(allow_older_hypervisor=given)])
+    assert other.allow_older_hypervisor is bool(meant)
     (made,) = compile_rules([rule(allow_stop=given, priority="-3")])
     assert (made.allow_stop, made.priority) == (meant, -3)
 

@@ -15,7 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
     PolicyError,
     Profile,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import TABLE, Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import TABLE, Finding, Reason
 
 GIB = 1024
 
@@ -94,6 +94,25 @@ def test_of_hosts_that_are_still_to_come_the_older_one_takes_it() -> None:
     old, new = node("old", **OLD, **to_come), node("new", 99, **NEW, **to_come)
     assert picks(vm(), old, new, **OLD) == "old"
     assert picks(vm(), old, new, node("done", 4, roll_done=True, **OLD, **to_come), **OLD) == "done"
+
+
+def test_a_rule_allows_an_older_hypervisor_where_all_is_known() -> None:
+    """What is not known is named; a rule for another VM allows nothing."""
+    nodes = [node("src", **NEW), node("old", 99, **OLD), node("dark", 50, **OLD)]
+    obs = Observation({n.name: n for n in nodes}, {})
+
+    def placement(allowed: str) -> Placement:
+        return Placement(obs, frozenset({"src"}), Limits(inbound=9), allows_older=lambda one: one.name == allowed)
+
+    known = vm(compared={"old": "", "dark": "its machine types are not known"})
+    assert placement("vm").pick(known) == "old"
+    assert placement("other").pick(known) is None
+    (why,) = placement("vm").refusals(vm(compared={"dark": "its machine types are not known"}))
+    assert why.reason is Reason.NewerToOlder
+    assert "dark has an older hypervisor (7.2.0, not 10.0.8), and its machine types are not known" in why.message
+    assert "old has an older hypervisor (7.2.0, not 10.0.8), and its machine types and CPU were not" in why.message
+    refused = {"old": (Finding(Reason.MachineTypeMissing, "old"),)}
+    assert placement("vm").pick(vm(compared={"old": ""}, refused_by=refused)) is None
 
 
 @pytest.mark.parametrize(

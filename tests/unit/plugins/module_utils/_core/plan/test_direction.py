@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Node, Observation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Limits, Policy, Rule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.observed import fleet_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
 from ansible_collections.virtops.maintenance.tests.bench.plan_bench import request
 from ansible_collections.virtops.maintenance.tests.bench.plan_fleets import NEW, make
@@ -28,8 +30,8 @@ def vm(name: str, where: str, gib: int, **more: Any) -> dict[str, Any]:
     return {"name": name, "host": where, "memory_mib": gib * GIB, **more}
 
 
-def plan(hosts: list[Any], vms: list[Any], roll: list[str], **more: Any) -> dict[str, Any]:
-    return plan_roll(request_of(hosts, vms, roll, Policy(limits=Limits(9, 9, 9)), **more)).to_dict()
+def plan(hosts: list[Any], vms: list[Any], roll: list[str], rules: Any = (), **more: Any) -> dict[str, Any]:
+    return plan_roll(request_of(hosts, vms, roll, Policy(rules, limits=Limits(9, 9, 9)), **more)).to_dict()
 
 
 def test_the_new_host_goes_first_however_slow_its_link_is() -> None:
@@ -95,3 +97,31 @@ def test_a_vm_that_goes_back_to_an_older_host_is_said() -> None:
     ]
     assert plan(hosts, [vm("x", "new", 8)], ["old"], move_back=True)["warnings"] == []
     assert plan(hosts, [vm("x", "old", 8)], ["old"])["warnings"] == []
+
+
+def test_an_upgrade_that_failed_on_the_second_of_three_can_be_rolled_on_and_back() -> None:
+    """a is new and has the VMs, b was emptied and is as it was, c is to come."""
+    hosts = [host("a", version=NEW_QEMU), host("b"), host("c")]
+    vms = [
+        vm("x", "a", 8, compared={"b": "", "c": ""}),
+        vm("y", "a", 8, compared={"b": "its libvirt does not compare the CPU custom"}),
+        vm("z", "c", 8),
+    ]
+    on = plan(hosts, vms, ["b", "c"])
+    assert on["fits"]
+    assert [(m["name"], m["target"]) for step in on["steps"] for m in step["moves"]] == [("z", "a")]
+    rule = Rule("back", when=lambda document: True, allow_older_hypervisor=True)
+    back = plan(hosts, vms, ["a"], (rule,))
+    assert back["refusal"]["name"] == "y"
+    assert "and its libvirt does not compare the CPU custom" in back["refusal"]["sentence"]
+    vms[1]["compared"]["c"] = ""
+    back = plan(hosts, vms, ["a"], (rule,))
+    assert [(m["name"], m["target"] in "bc") for m in back["steps"][0]["moves"]] == [("x", True), ("y", True)]
+    assert plan(hosts, vms, ["a"])["refusal"]["reason"] == "NewerToOlder"
+
+
+def test_what_was_compared_reaches_the_plan() -> None:
+    given = VM("u", "x", "a", memory_mib=8 * GIB, compared={"b": "", "c": "why not"})
+    (row,) = fleet_of(Observation({"a": Node("a")}, {"u": given}), "a")["vms"]
+    found = request_of([host("a", version=NEW_QEMU), host("b")], [row], ["a"], Policy())
+    assert found.vms["u"].compared == given.compared

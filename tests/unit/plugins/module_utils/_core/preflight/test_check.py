@@ -127,6 +127,13 @@ def test_where_every_peer_is_older_the_hosts_and_the_vm_are_named() -> None:
     assert told["VM vm0"]["about"] == "vm" and told["host b"]["about"] == "node"
     assert "b has an older hypervisor (6.0.0, not 7.2.0)" in told["VM vm0"]["message"]
     assert Reason.NoTargetWithCapacity.value not in {row["code"] for row in rows}
+    # A rule allows it for one of them, and all that it needs is known on b.
+    vms = facts.observation.vms
+    vms["u0"] = replace(vms["u0"], compared={"b": ""})
+    rule = Rule("back", when=lambda document: True, allow_older_hypervisor=True)
+    rows = result(facts, check(facts, replace(POLICY, rules=(rule,))), {})["findings"]
+    severities = {row["subject"]: row["severity"] for row in rows if row["code"] == Reason.NewerToOlder.value}
+    assert severities == {"host b": "warning", "host c": "warning", "VM vm1": "blocker"}
 
 
 @pytest.mark.parametrize(

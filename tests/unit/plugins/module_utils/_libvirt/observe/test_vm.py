@@ -83,7 +83,7 @@ def facts_of(
     domain.listAllCheckpoints = listed
     conn = SimpleNamespace(isAlive=lambda: True, lookupByUUIDString=lambda _uuid: domain)
     source = Host(HostConfig("host-a", "x", shared_paths=shared), lambda _uri: conn)
-    source._facts = HostFacts(pools={}, libvirt_version=9000000)
+    source._facts = HostFacts(pools={}, libvirt_version=9000000, hypervisor_version=10000008)
     reads = {peer.name: HostNow(peer.name) for peer in peers}
     return read_vm_facts(source, peers, DomainNow(UUID, "web", State.RUNNING, 96), reads)
 
@@ -161,6 +161,14 @@ def test_a_peer_that_breaks_at_the_question_has_not_answered(monkeypatch: pytest
     why = {name: findings[0].reason for name, findings in found.refused_by.items()}
     unreachable = Reason.PeerUnreachable
     assert why == {"refuses": Reason.CPUModelNotLiveMigratable, "hangs": unreachable, "breaks": unreachable}
+
+
+def test_of_a_peer_that_is_older_it_is_read_what_it_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vm_facts, "target_views", lambda *_args: {})
+    peers = [peer(name, 2) for name in ("older", "same", "newer")]
+    for one, version in zip(peers, (7002000, 10000008, 10001000), strict=True):
+        one._facts = HostFacts(hostname=one.name, hypervisor_version=version)
+    assert facts_of(monkeypatch, peers=peers).compared == {"older": "its machine types are not known"}
 
 
 @pytest.mark.parametrize(
