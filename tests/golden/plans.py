@@ -29,10 +29,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.tra
 
 HERE = Path(__file__).parent / "plans"
 HEAD = """\
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 ---
 # Written by `make golden`.
 """
