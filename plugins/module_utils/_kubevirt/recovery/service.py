@@ -41,6 +41,7 @@ from ..records.roll import RollLease, system_clock
 from ..requests.signature import note_on_node
 from .node import DeadNode
 
+_TRIES = 10  # times that a Node is looked at anew for what others write to it, though the slice is over by then
 _PAUSE = 1.0
 _WOULD = "KubeVirt would start it on another node."
 _SPARE = 5.0  # seconds beyond those after which a Lease that is not renewed is a dead run's
@@ -130,12 +131,13 @@ def _events(request: Request, client: Client, node: DeadNode, found: Mapping[str
 
 
 def _slice(request: Request, node: DeadNode, seen: NodeSeen, acts: bool) -> dict[str, Any]:
-    until = time.monotonic() + request.seconds
+    until, tries = time.monotonic() + request.seconds, 0
     while True:
         try:
             return _recover(request, node, seen, acts, until)
         except KubeError as exc:
-            if exc.code != 409 or time.monotonic() > until:
+            tries += 1
+            if exc.code != 409 or (tries >= _TRIES and time.monotonic() > until):
                 raise
             time.sleep(_PAUSE)  # somebody else wrote the Node: it is looked at anew
             seen = node.read()
