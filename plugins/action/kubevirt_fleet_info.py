@@ -9,4 +9,3 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._called import
 
 class ActionModule(Called):
     MODULE = "kubevirt_fleet_info"
-    TELLS_WHO = False

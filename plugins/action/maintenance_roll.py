@@ -21,7 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import tally, undone
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window, words
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ASKED_SPEC, ROLL_SPEC
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, playbook
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, own_uuid, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import Fleet, of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
@@ -124,7 +124,7 @@ class ActionModule(ActionBase):
     def _read_cluster(self, more: Mapping[str, Any]) -> dict[str, Any]:
         reach = {key: value for key, value in self._reach.items() if key != "lock_namespace"}
         read = Unanswered(Display().display).patient(self._execute, True)
-        return dict(read("kubevirt_fleet_info", {**reach, **more}))
+        return dict(read("kubevirt_fleet_info", {**reach, "controller_uuid": own_uuid(), **more}))
 
     def _asked(self) -> tuple[str, dict[str, Any], dict[str, Any]]:
         """The state; the request, filled in; and what of it is for the action alone. Raises AnsibleActionFail."""

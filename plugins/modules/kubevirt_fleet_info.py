@@ -20,6 +20,14 @@ description:
 author:
   - The virtops.maintenance contributors (@virtops)
 options:
+  controller_uuid:
+    description:
+      - UUID of the machine that Ansible runs on, where the module runs on another one. The plan takes
+        the node last on which that machine is a VM.
+      - The default is what that machine's firmware reports, if it can be read there (mostly by
+        root).
+    type: str
+    default: ''
   labels:
     description: Labels of the nodes that the plan asks for, as in C(maintenance_max_unavailable_per).
     type: list
@@ -128,12 +136,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan
 
 def main() -> None:
     labels = {"type": "list", "elements": "str", "default": []}
-    spec = {"metrics": METRICS_SPEC, "labels": labels, **AUTH_SPEC}
+    uuid = {"type": "str", "default": ""}
+    spec = {"metrics": METRICS_SPEC, "labels": labels, "controller_uuid": uuid, **AUTH_SPEC}
     module = AnsibleModule(argument_spec=spec, supports_check_mode=True)
     module.debug(_kept.STATE)
     try:
         metrics = options.metrics(module.params, always=True)
-        result = read_fleet(auth_of(module), metrics, module.params["labels"])
+        result = read_fleet(auth_of(module), metrics, module.params["labels"], module.params["controller_uuid"])
     except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     module.exit_json(**result)

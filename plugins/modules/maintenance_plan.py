@@ -52,7 +52,8 @@ options:
         C(refused_by) with the reasons of single hosts, C(cold_refused_by) the same for while it
         is off, by default the same reasons, C(compared) with what of its machine type and CPU older
         hosts do not tell, empty if they tell all, C(needs), C(document) that rules see; C(known),
-        false for one that could not be read;
+        false for one that could not be read; C(control_node), why it is taken for the machine that runs
+        the maintenance, whose host is planned last;
         C(dirty_rate) in MiB/s; C(working_set_mib), which it writes over and over and which is the
         most that is sent again; C(sent_mib), what a migration sends if it is less than the memory.
       - One that is active needs C(memory_mib), and one with C(migratable=false) needs C(reasons).

@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import control_node
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import read_fleet
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import act, check_mode
 from kubesim.kinds import VMIS
 from kubesim.reading import DISKS, evictions, row
@@ -68,6 +69,14 @@ def test_the_controller_is_known_by_what_its_action_plugin_says(sim, operator) -
     for given, verdict in (("", "pending"), (UUID, "blocked")):
         found = check_mode.plan(replace(request, controller_uuid=given), {})
         assert row(found, "ops")["verdict"] == verdict
+
+
+def test_the_plan_knows_it(sim, operator) -> None:
+    sim.add_vm("ops", "n1")
+    sim.add_vm("vm", "n2")
+    is_ours(sim, "ops")
+    rows = {row["name"]: row["control_node"] for row in read_fleet(operator.auth, controller_uuid=UUID)["vms"]}
+    assert "default/ops is the machine" in rows["default/ops"] and rows["default/vm"] == ""
 
 
 def test_check_mode_shows_its_eviction_beside_the_others(sim, operator, inside) -> None:

@@ -118,6 +118,7 @@ VM: dict[str, Kind] = {
     "autostart": yes,
     "document": mapping,
     "known": yes,
+    "control_node": text,
 }
 # Of these None says something: that it is not known.
 UNKNOWN = frozenset(("migratable",))

@@ -9,7 +9,8 @@ hosts:  name, memory_mib, reserve_mib, committed_mib and group_counts (of VMs th
         taints, cordoned, reachable, message
 vms:    name, uuid, host, memory_mib, cpu_milli, sent_mib, dirty_rate, working_set_mib, group,
         strategy, state, migratable, reasons, cold, refused_by, cold_refused_by, compared, needs,
-        persistent, autostart, document, known
+        persistent, autostart, document, known, control_node (why it is taken for the machine that
+        runs the maintenance)
 """
 
 from __future__ import annotations
@@ -198,6 +199,7 @@ def _vm(given: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
             f"needs of {name}", fields.checked(f"needs of {name}", given.get("needs", {}), fields.NEEDS)
         ),
         known=given.get("known", True),
+        control_node=given.get("control_node", ""),
     )
     if vm.known and vm.active and not vm.memory_mib:
         raise PolicyError(f"the VM {name} has no memory_mib: MiB that it takes are expected, more than 0")

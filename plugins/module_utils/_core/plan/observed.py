@@ -93,6 +93,7 @@ def _vm_row(vm: VM) -> dict[str, Any]:
         "autostart": vm.autostart,
         "document": dict(vm.document),
         "known": vm.known,
+        "control_node": vm.control_node,
     }
 
 

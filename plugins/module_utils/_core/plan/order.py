@@ -9,7 +9,9 @@ answers for the hosts of a step on the fleet as the steps before would leave it.
 in the plan exactly if the drain, asked then, would find a place for every VM.
 
 Hosts are taken in an order that leaves free hosts where the next ones need them: newer hypervisors
-first (their VMs have fewer targets), then fast links, then those that are soonest empty.
+first (their VMs have fewer targets), then fast links, then those that are soonest empty. Among hosts
+with the same hypervisor, those that the roll itself depends on come last: a host that does not come
+back from its first reboot should be none of them.
 A step has as many hosts as `max_unavailable` and the fleet allow. Where no host can be emptied
 onto hosts that are done or not in the roll, the one with fewest second moves is taken; where none
 fits at all, a VM is moved out of the way first (swap.py).
@@ -21,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from ..claims.admission import quorum_hosts
 from ..decision.strategy import Way
 from ..model.policy import Profile
 from ..reasons.reason import Platform
@@ -78,6 +81,8 @@ class _Roll:
         self._wide = wide
         self._hint = hint
         self._fleet = Fleet(request)
+        # KubeVirt's record is in the API.
+        self._quorum = quorum_hosts(request.nodes) if request.platform is Platform.LIBVIRT else ()
         self._todo = sorted(request.todo, key=self._rank)
         self._steps: list[PlanStep] = []
         self._clock = 0.0
@@ -124,7 +129,8 @@ class _Roll:
             return (0, (), 0.0, 0.0)
         version = tuple(-part for part in self._fleet.nodes[host].version)
         work = sum(size_of(self._request, vm) for vm in vms)
-        return (1, version, -speeds.link(host), work / speeds.link(host))
+        runs_us = any(vm.control_node for vm in vms)
+        return (1, version, runs_us, host in self._quorum, -speeds.link(host), work / speeds.link(host))
 
     def _next(self) -> Trial | None:
         """The hosts of the next step, tried on the model; None: no host that is left fits.
@@ -212,6 +218,9 @@ class _Roll:
                     f"{placed.vm.name} on {placed.vm.node} waits for its owner to move it;"
                     f" a place for it is counted on {placed.target}."
                 )
+                self._warnings[text] = None
+            elif placed.moves and placed.vm.control_node:
+                text = f"{placed.vm.control_node} Step {number} migrates it from {placed.vm.node} to {placed.target}."
                 self._warnings[text] = None
             self._check_budgets(placed)
             self._check_quotas(placed)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,7 @@ from ..objects.nodes import cordoned, not_ready, takes_vms
 from ..objects.quantity import amount
 from ..objects.quotas import budgets_of, pod_needs, quotas_left
 from ..objects.tolerations import hard
+from ..observe.control_node import ControlNode
 from ..placement.targets import MIB, PodRequirements, Target, refusal, requirements_of
 from ..preflight.read import ClusterObjects, read
 from ..preflight.vm import Around, vm_of
@@ -44,9 +45,11 @@ _COUNTED = {"memory": 1 / MIB, "cpu": 1000.0}
 _PASSING = "node.kubernetes.io/"
 
 
-def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None, labels: Sequence[str] = ()) -> dict[str, Any]:
-    """Lists only. `metrics`: the source of dirty rates. `labels`: of the nodes, those that are wanted. Raises KubeError
-    for what a plan cannot do without."""
+def read_fleet(
+    auth: Mapping[str, Any], metrics: Source | None = None, labels: Sequence[str] = (), controller_uuid: str = ""
+) -> dict[str, Any]:
+    """Lists only. `metrics`: the source of dirty rates. `labels`: of the nodes, those that are wanted.
+    `controller_uuid`: of the machine that Ansible runs on. Raises KubeError for what a plan cannot do without."""
     client = Client(dict(auth))
     try:
         cluster = read_cluster(client)
@@ -60,7 +63,7 @@ def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None, labels: S
     allowed = limits(replace(policy, limits=replace(policy.limits, outbound=10**6)), cluster)
     how = settings(cluster)
     return {
-        **fleet_of(found, cluster.default_strategy, rates, labels),
+        **fleet_of(found, cluster.default_strategy, rates, labels, ControlNode(client.server, controller_uuid).why),
         "limits": {"cluster": allowed.cluster, "outbound": allowed.outbound, "inbound": 10**6},
         "migration": {
             "bandwidth": how.bandwidth_mib,
@@ -77,9 +80,14 @@ def read_fleet(auth: Mapping[str, Any], metrics: Source | None = None, labels: S
 
 
 def fleet_of(
-    found: ClusterObjects, default_strategy: str, rates: DirtyRates | None = None, labels: Sequence[str] = ()
+    found: ClusterObjects,
+    default_strategy: str,
+    rates: DirtyRates | None = None,
+    labels: Sequence[str] = (),
+    runs_us: Callable[[Obj], str] = lambda _vmi: "",
 ) -> dict[str, Any]:
-    """Pure: the objects of one pass in the plan's plain form. `rates`: as they were told. `labels`: of nodes."""
+    """Pure: the objects of one pass in the plan's plain form. `rates`: as they were told. `labels`: of nodes.
+    `runs_us`: why a VM is taken for the machine that runs the maintenance, or empty."""
     rates = rates or DirtyRates()
     nodes = {node["metadata"]["name"]: node for node in found.nodes}
     pods = _launchers(found)
@@ -103,7 +111,8 @@ def fleet_of(
         key = json.dumps([asked.labels, asked.affinity, asked.tolerations, asked.needs, asked.volumes])
         if key not in refused:
             refused[key] = _refused(targets, asked)
-        rows.append(_vm_row(vmi, pod, found, default_strategy, refused[key], rates))
+        row = _vm_row(vmi, pod, found, default_strategy, refused[key], rates)
+        rows.append({**row, "control_node": runs_us(vmi)})
     return {
         "hosts": [_host_row(node, others[name], labels) for name, node in sorted(nodes.items())],
         "vms": sorted(rows, key=lambda row: (row["host"], row["name"])),

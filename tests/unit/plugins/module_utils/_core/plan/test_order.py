@@ -29,6 +29,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.tra
     converges,
     pause_ms,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.bench.plan_bench import request
 from ansible_collections.virtops.maintenance.tests.bench.plan_fleets import Instance, make
@@ -67,6 +68,30 @@ def test_equal_hosts_go_as_they_were_given() -> None:
     vms = [{"name": f"vm-{name}", "host": name, "memory_mib": GIB} for name in names]
     steps = plan_roll(request_of(hosts, vms, names, Policy())).to_dict()["steps"]
     assert [host for step in steps for host in step["hosts"]] == names
+
+
+def test_hosts_that_the_roll_depends_on_come_last() -> None:
+    """Those that keep its record (libvirt: the first three by name), then the one with the machine that runs it."""
+    names = ["a", "b", "c", "d", "e"]
+    hosts = [{"name": name, "memory_mib": 64 * GIB} for name in [*names, "spare"]]
+    vms = [{"name": f"vm-{name}", "host": name, "memory_mib": GIB} for name in names]
+    ours = [{**vm, "control_node": "VM vm-d is us."} if vm["host"] == "d" else vm for vm in vms]
+
+    def order(vms: list[dict[str, Any]], platform: Platform) -> list[str]:
+        plan = plan_roll(request_of(hosts, vms, names, Policy(), platform=platform)).to_dict()
+        assert plan["warnings"] == [
+            f"VM vm-d is us. Step {step['number']} migrates it from d to {move['target']}."
+            for step in plan["steps"]
+            for move in step["moves"]
+            if move["name"] == "vm-d" and vms is ours
+        ]
+        assert plan["moves_per_vm"] == 1.0
+        return [host for step in plan["steps"] for host in step["hosts"]]
+
+    assert order(vms, Platform.LIBVIRT) == ["d", "e", "a", "b", "c"]
+    assert order(ours, Platform.LIBVIRT) == ["e", "a", "b", "c", "d"]
+    assert order(vms, Platform.KUBEVIRT) == names
+    assert order(ours, Platform.KUBEVIRT) == ["a", "b", "c", "e", "d"]
 
 
 def test_hosts_of_one_rack_go_one_after_the_other() -> None:
