@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Bytecode of a module's payload, kept on the host until it reboots. To be imported before all else of ours.
 
 Ansible sends a zip with each call, and Python keeps no bytecode of one: most of the processor time of a call went into

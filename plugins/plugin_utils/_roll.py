@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The roll as its playbook sees it: what is shown of it, who else works on it, and the process that keeps it alive.
 
 Ansible runs no cleanup when it is cancelled, and nothing of ours while the user's tasks run or a

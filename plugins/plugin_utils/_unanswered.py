@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """An API server that does not answer: it restarts, is upgraded, or the way to it is broken.
 
 It is given as long as a connection to a host. What it was asked for before goes on meanwhile, and its record says how

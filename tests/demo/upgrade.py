@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """make demo-upgrade: three libvirt hosts with real VMs go from one release of Debian to the next, host after host.
 
 The roll empties a host, its task file upgrades it, and it is rebooted: what was saved on the old QEMU wakes up on the

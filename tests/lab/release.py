@@ -1,6 +1,3 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 """The root file system of another release of Debian, for hosts that shall not run the machine's.
 
 Made on the spot from the mirror that apt uses here: some 4 minutes, 820 MB. It is made once for all clones

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The platform libvirt: one host that is drained, and its peers, through their libvirtd.
 
 What modules call lies at the top: service (a slice of a drain), migration (of one VM), check_mode,

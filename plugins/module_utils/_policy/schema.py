@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The VM's document, field by field: the words that rules, filters and info modules share.
 
 Null has one of two meanings. `unknown`: there is a value, and nobody has told it; a rule that

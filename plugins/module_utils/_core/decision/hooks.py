@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Decide, the part about hooks: tasks that the caller runs before and after a VM is touched.
 
 Deciding never runs one. It says which are due (`Decision.pending_hooks`), and holds a VM until its

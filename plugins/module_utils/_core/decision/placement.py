@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Placement: which node takes a VM. For the drain and for the plan alike.
 
 Only uncordoned, reachable nodes with room (memory, and CPU where it is counted), all hard

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Who gets the link, and when a migration has taken too long. Pure; the clock is passed in.
 
 In go the jobs as last read, out come bandwidths and the end of what does not converge. The holder

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Does a pre-copy migration converge? Known from its passes over the memory. Pure; the clock is passed in.
 
 A pass sends what was written during the one before it. So its size, over the time that it takes, is what the link

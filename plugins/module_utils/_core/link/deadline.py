@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Deadlines of one migration: convergence, completion and progress. Pure; the clock is passed in.
 
 Only time in which the migration had the link counts: while it waits at a trickle for its

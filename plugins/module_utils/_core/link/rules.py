@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What the link's scheduler goes by: its numbers, the rules that the plan shares, one job. Pure.
 
 The plan of a roll uses the same rules, so that the times that it foresees are those of a drain.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Who gets the link: set up wide, transfer narrow. Pure; the clock is passed in.
 
 No fixed number of parallel migrations is right. For idle VMs the cost is the set-up, about

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Where a VM may be: node selector, affinity, taints and tolerations, with Kubernetes' words and
 meaning. Plain data and pure functions. On KubeVirt the API's own objects are matched instead
 (`_kubevirt/objects`), for they say more.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The fields that a row of the plan's input may have, checked as Ansible checks an option. Pure.
 
 A value of the wrong kind that is taken for another one makes a plan that cannot be followed: the

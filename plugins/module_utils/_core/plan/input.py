@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The plain form of a fleet, for the plan: what the modules hand over, and what golden files have.
 
 hosts:  name, memory_mib, reserve_mib, committed_mib and group_counts (of VMs that are not listed),

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The words of the plan of a roll: what goes in, what comes out. Plain data.
 
 Memory in MiB, CPU in thousandths of one, durations in seconds, times from the beginning of the

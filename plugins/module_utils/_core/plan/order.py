@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The plan of a roll: which hosts, in which order, which together, and where each VM goes. Pure.
 
 It chooses the order, and nothing else: what becomes of a VM and where it goes is what `decide`

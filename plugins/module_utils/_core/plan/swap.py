@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Swap moves: a VM is moved out of the way of one that fits nowhere else. Pure.
 
 Only where nothing else makes a host fit. The smallest VM that makes enough room goes, or as few as

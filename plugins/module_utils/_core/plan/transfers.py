@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """When each transfer of a wave begins and ends: a fluid model of the links. Pure.
 
 Set up wide, transfer narrow, as the holder does it (_core/link): what the limits admit is set up at

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """A Node of Kubernetes that died: how it looks, the record of its recovery, what becomes of its VMs. Pure.
 
 Kubernetes starts them elsewhere, once the taint out-of-service says that the node is off: its pods are deleted without

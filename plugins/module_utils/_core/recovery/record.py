@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The record of a host that died: when, what proves that it is off, and where each of its VMs was started. Pure.
 
 It is kept on peers of that host, in generations, and most of them have to take each one. It is written before each

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """For each VM of a host that is proven to be off: where it is started, or why it stays. Pure.
 
 Two things must never be: a VM that is started while its host may run it, and one that its host starts again when it

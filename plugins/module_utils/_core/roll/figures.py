@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What a playbook leaves for the next job of a workflow, and for notifications: a few figures and names. Pure.
 
 They are small whatever the fleet is: hosts that went well are counted, those that need somebody are named.

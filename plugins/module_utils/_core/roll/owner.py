@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Whose a roll is, and whether a drain or a restore of one of its hosts may begin beside it.
 
 A roll is alive as long as its record is written: each stage is, and while the user's tasks run or a

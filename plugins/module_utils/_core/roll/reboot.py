@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Does a host need a reboot, from what its own tools answer? What became of one that was rebooted? Pure.
 
 A host on which nothing can answer is rebooted: a maintenance without it would claim what nobody knows.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The report of a roll: one document that grows with what its actions return. Pure.
 
 It is complete at any time, so that a roll that fails, is aborted or is killed has one too. Its keys are documented in

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Carries out what the rules say: read the record, decide, write it if nobody else has.
 
 Pure but for its store and its clock. Each function is a slice: it ends after `until`, and what it

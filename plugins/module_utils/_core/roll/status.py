@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """How far a roll and each host of a fleet are, and what came of an abort: rows for programs, a table for people. Pure.
 
 What becomes of a VM comes from what the modules say that read a host (virt_host_info,

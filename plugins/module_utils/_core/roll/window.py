@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """When the next host of a roll may begin: the soak after a host, the end of the maintenance window, a pause. Pure.
 
 The times are those that the record has, in UTC, and may be of a host whose clock is wrong after its reboot: so who

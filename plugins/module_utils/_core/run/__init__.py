@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """A run: how it begins or is carried on, its loop, check mode, and what a module returns of it.
 
 `start` makes the record of a run and refuses one that another has taken over. `engine` is the

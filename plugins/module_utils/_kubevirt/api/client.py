@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Requests to the API: JSON in, JSON out, back-off where the server is busy.
 
 Plain paths on the connection pool of the `kubernetes` package, which brings certificates,

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What guests write to their memory, as KubeVirt's metrics report it, read from Prometheus.
 
 The API has no dirty rate, so a server that is not the cluster's own is asked. Nothing but the

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What one run wants of one VM, what it sees of it, and what our note on the VMI says. Pure.
 
 The note is the run's memory: it is stored on the VMI before anything is asked, so that a run that

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Volumes that are attached to a node though the pods that used them have left it.
 
 A node that is powered off then keeps them: nobody answers for it, and the attach-detach controller waits for six

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What others do to a VM meanwhile: they stop, restart, evict or delete it. Pure.
 
 The cluster is read whole: what is in no list does not exist, so a VM that cannot be found was

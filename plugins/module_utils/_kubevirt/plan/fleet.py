@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The fleet for the plan of a roll: nodes and VMs of a cluster in the plan's plain form.
 
 Where a VM goes is the scheduler's to decide, so what it asks is put into the words of the core:

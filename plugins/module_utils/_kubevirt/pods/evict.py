@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The other pods, once the VMs have gone: ask them to go, ask again, and see that they went.
 
 All of a stage are asked at once. One that a PodDisruptionBudget holds back is asked again; the

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The node's info: what a drain would do now, and what the preflight finds in its way. One answer.
 
 The drain's own look sees what is on its node; whether a quota or the other nodes would let a VM go, it learns from

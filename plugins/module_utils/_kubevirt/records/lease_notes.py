@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What must outlive a Node that somebody deletes while it is drained: kept on the node's Lease.
 
 Always the runs that worked on it, by which marks and migrations of ours are known. The whole record

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The taint of nodes that a roll has still to empty: Kubernetes' scheduler prefers others for what moves.
 
 With the effect PreferNoSchedule it keeps nothing away, so a VM that fits nowhere else still goes there. The plugin

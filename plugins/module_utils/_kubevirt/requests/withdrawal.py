@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Withdrawing what was asked of KubeVirt: what is due now, and in which order. Pure.
 
 The mark first, or KubeVirt makes a new migration for it; then the migrations; then it is seen to

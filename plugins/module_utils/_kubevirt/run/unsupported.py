@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Migration settings that a rule asks for, and KubeVirt migrates without. Pure.
 
 KubeVirt takes the settings of a migration from its own object and from the MigrationPolicy that

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Which other nodes are drained by us at this moment, and how many VMs are left there.
 
 It is stored on their Leases. Nothing depends on it: who may not read them drains as if he were alone.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Which disks keep a domain where it is, which are copied, and what a target lacks of them.
 
 Pure. Stricter than libvirt where it moves a guest that would then be on other data: a network

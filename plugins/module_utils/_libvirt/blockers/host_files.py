@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Files of the host that a VM needs beside its disks, and which of them a target lacks.
 
 libvirt knows only of files in a directory that is a storage pool. Of all others nothing is known

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Why a VM cannot be moved while it is off: what of it stays on its host when nothing is copied.
 
 A cold move is a definition there instead of one here. libvirt copies neither disks nor NVRAM

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """From libvirt's network XML: what a VM that is attached to it has of it, and what is another network there. Pure.
 
 Compared: the forward mode, whether it stands on a bridge or on devices of the host, port group, VLAN,

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """JSON and XML that another host may have written, and what a definition is known by. Pure.
 
 Whatever is wrong with a text is one kind of error: nobody who reads has to know how a parser fails.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The holder's mark: a volume in its host's store, a new one every few seconds while it has
 migrations. Peers see by it that the owner of a claim lives (see the core's owners).
 """

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """One peer-to-peer live migration: flags and parameters, and where the VM is afterwards.
 
 VIR_MIGRATE_UNSAFE is never set: libvirt then runs a VM on an empty disk (seen).

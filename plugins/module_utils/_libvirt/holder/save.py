@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Saves in the holder: the call returns when all memory is on disk, which takes minutes.
 
 No module waits for that: its slice goes on, other VMs too. libvirtd carries a save on when the

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The holder's socket: JSON lines in, JSON lines out, many clients, one thread.
 
 An order has `order`, and may have `id`, which its answer repeats. Answers have `ok`, and

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Guests are asked to stop in the holder: by its agent the call returns when the guest is off.
 
 That takes as long as the guest wants, up to a minute, and all that time it occupies one of the

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """How fast guests write to their memory, measured by QEMU when asked.
 
 virDomainStartDirtyRateCalc lets QEMU take samples of the guest's pages and compare them after

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The document that rules see: one VM as plain JSON-like data. Pure.
 
 Keys are the same on both platforms, those of _policy/schema.py. What is not known is null (None),

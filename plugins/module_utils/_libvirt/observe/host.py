@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """One host as it is now: its domains, its cordon, the claims on it. One object a host.
 
 The static facts (capabilities, networks ...) are read once a slice, the rest at each read.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What a slice leaves to the next one about the peers (see the core's which_hosts): a file.
 
 It is taken away as it is read. A slice that is killed leaves none, and the next reads all hosts.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Copies of a host's record and definitions on its peers: should the host or a volume be lost.
 
 What a definition says is carried out by QEMU as root, so a peer's word is not enough: only the one

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What migrations that copy disks left undone, since their holder died or a host was not there.
 
 Done at any look of a drain or restore. Nothing waits for it: what fails is done at the next one.

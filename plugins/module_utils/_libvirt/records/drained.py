@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What a drain of a host that died left with its peers: definitions of its VMs (volume `copy.HOST.N`, see `copies`).
 
 For a recovery these are the definitions that `protect` has not, or not so new. Who takes a VM and which file each of

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What peers keep of a host, should it die: its VMs' definitions, and who takes each of them (volume `protect.HOST.N`).
 
 Made while the host lives, by `protect`; a dead host can be asked nothing. There is nobody left who could sign it

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The record of a recovery, on peers of the host that died. Kept as the record of a roll is (see `roll`).
 
 A drain or restore beside it reads from there what it must not start, and what is about to be started on its host.

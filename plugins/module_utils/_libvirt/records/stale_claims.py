@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Claims and slots of other hosts' drains: whose they are, and taking away those of the dead.
 
 What proves that an owner is dead, and why no harm is done if it is not: see the core's owners.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Guests' own signs by ARP: does a guest speak on a bridge of this host, whose own host is silent?
 
 A guest that is asked for its address answers by itself, and now and then it asks for others'. Both are frames from its

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """The guard: a hook of libvirt on a protected host, which asks its peers before each start of a VM.
 
 libvirtd starts autostart VMs before anybody can reach it. So a host that comes back has to ask by itself whether one of

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """QEMU's own locks on images: are those of another host seen here?
 
 QEMU locks bytes of an image that it opens, and does not start where another QEMU has the image for writing. That keeps

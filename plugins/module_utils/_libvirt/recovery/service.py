@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """A host that died, from one of its peers: what is seen of it, and its VMs started elsewhere.
 
 First the record says of all VMs where each is to be started, on most of the keepers. Then each start: it is defined

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Which volume each disk is: what tells that another host has the same one, kept while the host lives.
 
 A file has its number (`blockers/same_files`), a device what it says of itself, a volume what its pool stands on. What

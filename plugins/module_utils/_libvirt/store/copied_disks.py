@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """What a host's store says of the files of a VM's copied disks: which of them may be replaced.
 
 It is a record (made.<vm>.<generation>), so that it survives a writer that is killed half-way.

@@ -1,7 +1,3 @@
-# Copyright: (c) 2026, virtops.maintenance contributors
-# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-
 """Whose cordon stands? The volume's content is the run that made it; one by hand has none.
 
 The record alone cannot tell: it is written before the act, and somebody else may have cordoned
