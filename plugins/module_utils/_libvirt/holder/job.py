@@ -15,7 +15,7 @@ from ..._core.model.observation import AbortStatus, MigrationMethod, Mode, Phase
 from ..._core.reasons.reason import Reason
 from ..blockers.qemu_blockers import is_blocked
 from ..domain.state import PAUSED
-from ..host.connection import LibvirtProblem, libvirt
+from ..host.connection import LibvirtProblem, libvirt, with_hint
 from ..host.dirty_rate import Rate, begin, known
 from ..store.copied_disks import forget, note_copies_left, stamp_copies_left
 from ..store.volumes import Store, StoreError, VolumeMissing
@@ -193,10 +193,8 @@ class Job:
         except LibvirtProblem as exc:
             error, reason = str(exc), Reason.PeerUnreachable
         except libvirt.libvirtError as exc:
-            error = str(exc)
-            if "Failed to connect to remote libvirt URI" in error:
-                reason = Reason.PeerUnreachable
-            elif is_blocked(exc):
+            error = with_hint(exc)
+            if is_blocked(exc):
                 reason = Reason.MigrationBlockedByQEMU
         return self._end(wait_for_final_place(self._links, self.local, self.order), reason, error)
 

@@ -28,6 +28,7 @@ ERR_AUTH_CANCELLED = 79
 ERR_SSH = 85
 ERR_AUTH_UNAVAILABLE = 94
 ERR_NO_SERVER = 95
+FROM_RPC = 7  # of virErrorDomain, in the same file
 
 _LOST = frozenset(
     {ERR_UNKNOWN_HOST, ERR_NO_CONNECT, ERR_INVALID_CONN, ERR_RPC, ERR_GNUTLS, ERR_AUTH_FAILED}
@@ -39,7 +40,7 @@ _LOST_TEXTS = (
     "connection closed due to keepalive timeout",
     "keepalive timeout",
     "end of file while reading data",
-    "cannot send data",
+    "cannot write data",
     "cannot recv data",
     "cannot read from",
     "broken pipe",
@@ -269,6 +270,18 @@ def is_lost(exc: Exception) -> bool:
         return True
     text = str(exc).lower()
     return code in (ERR_INTERNAL, ERR_SYSTEM, None) and any(word in text for word in _LOST_TEXTS)
+
+
+def with_hint(exc: Exception) -> str:
+    """The text of a libvirtError, and what to do about it where libvirt could not connect to another host.
+
+    "unable to connect to server at ..." and its kin are system errors in 9.0 and 11.3; only the domain of the error
+    tells them from those of a file.
+    """
+    text = " ".join(str(exc).split())
+    domain = exc.get_error_domain() if hasattr(exc, "get_error_domain") else None
+    hint = hint_for(text) if domain == FROM_RPC else ""
+    return f"{text}. {hint}" if hint else text
 
 
 def keep_state() -> int:

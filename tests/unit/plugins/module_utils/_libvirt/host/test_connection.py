@@ -16,6 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.
     hint_for,
     is_lost,
     open_connection,
+    with_hint,
 )
 
 
@@ -102,6 +103,24 @@ def test_hints(text: str, words: str) -> None:
 )
 def test_which_errors_mean_that_it_is_lost(text: str, code: int, lost: bool) -> None:
     assert is_lost(FakeError(text, code)) is lost
+
+
+@pytest.mark.parametrize(
+    ("text", "domain", "words"),
+    [
+        # Seen on libvirt 9.0 and 11.3, of a migration whose target was off.
+        ("unable to connect to server at 'host-b:16514': No route to host", 7, "does not answer"),
+        ("Unable to resolve address 'host-b' service '49152': Temporary failure in name resolution", 7, "DNS"),
+        ("cannot open file '/srv/vm.img': Permission denied", 0, ""),
+    ],
+)
+def test_a_migration_that_found_no_target_says_what_to_look_at(text: str, domain: int, words: str) -> None:
+    error = FakeError(text, 38)
+    error.get_error_domain = lambda: domain  # type: ignore[attr-defined]
+    told = with_hint(error)
+    assert told.startswith(text)
+    assert words in told
+    assert bool(words) == (told != text)
 
 
 def test_it_opens_with_keepalive(bind: Any) -> None:
