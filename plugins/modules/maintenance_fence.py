@@ -28,9 +28,10 @@ options:
   options:
     description:
       - Options of the agent as its manual page has them, without dashes, for example C(ip), C(username), C(password),
-        C(plug). None of their values is shown or logged.
-    type: dict
-    default: {}
+        C(plug), as JSON. None of their values is shown or logged.
+      - Best as text (P(ansible.builtin.to_json#filter)). Of a dictionary ansible-core 2.22 hides each value, the name
+        of the host too, in all that it shows to the end of the playbook.
+    type: json
   timeout:
     description: Seconds that one call of the agent may take, and that the host may take to be off.
     type: int
@@ -51,11 +52,7 @@ EXAMPLES = r"""
   virtops.maintenance.maintenance_fence:
     host: host-a
     agent: fence_ipmilan
-    options:
-      ip: 192.0.2.10
-      username: admin
-      password: "{{ bmc_password }}"
-      lanplus: true
+    options: "{{ {'ip': '192.0.2.10', 'username': 'admin', 'password': bmc_password, 'lanplus': true} | to_json }}"
   delegate_to: localhost
   register: fenced
 """
@@ -79,7 +76,7 @@ error:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
-from ansible_collections.virtops.maintenance.plugins.module_utils._playbook.fence import FenceError, fence
+from ansible_collections.virtops.maintenance.plugins.module_utils._playbook.fence import FenceError, fence, options_of
 
 
 def main() -> None:
@@ -87,18 +84,16 @@ def main() -> None:
         argument_spec={
             "host": {"type": "str", "required": True},
             "agent": {"type": "str", "required": True},
-            "options": {"type": "dict", "default": {}, "no_log": True},
+            "options": {"type": "json", "no_log": True},
             "timeout": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
     )
     module.debug(_kept.STATE)
     params = module.params
-    module.no_log_values.update(str(value) for value in params["options"].values() if len(str(value)) > 3)
-    # An agent that is given the host's name hides it from nobody.
-    module.no_log_values.discard(params["host"])
     try:
-        result = fence(params["host"], params["agent"], params["options"], params["timeout"], not module.check_mode)
+        options = options_of(params["options"])
+        result = fence(params["host"], params["agent"], options, params["timeout"], not module.check_mode)
     except FenceError as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
     module.exit_json(**result)

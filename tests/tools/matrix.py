@@ -39,6 +39,8 @@ class End:
 ENDS: Mapping[str, End] = {
     "oldest ansible-core": End(["3.11"], [*TOOLS, "ansible-core == 2.18.*"], [UNIT, KUBEVIRT]),
     "newest ansible-core": End(["3.14", "3.13"], [*TOOLS, "ansible-core"], [UNIT, KUBEVIRT]),
+    # What comes next, as a pre-release; the newest, where there is none.
+    "next ansible-core": End(["3.14", "3.13"], [*TOOLS, "ansible-core >= 2.22.0b1"], [UNIT, KUBEVIRT]),
     "modules on the oldest Python": End(["3.9"], MODULES, [KUBEVIRT], of_modules=True),
     "modules on the newest Python": End(["3.14"], MODULES, [KUBEVIRT], of_modules=True),
 }

@@ -13,6 +13,7 @@ from .._core.model import constraints_text
 from .._core.model.addresses import one_host, passwords_in
 from .._core.model.observation import EvictionStrategy, OnNotMigratable
 from .._core.model.policy import Limits, PlacementPolicy, Policy, PolicyError, Profile
+from .._playbook.hidden import ADDRESS, hide
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
 from .._policy.settings import CHOICES, COMPRESSIONS, aliases_of, migration_settings
 from .host.dirty_rate import LONGEST
@@ -21,7 +22,7 @@ from .store.names import can_name_a_node
 
 HOSTS_SPEC: dict[str, Any] = {
     "node": {"type": "str"},
-    "uri": {"type": "str", "default": "qemu:///system"},
+    "uri": {"type": ADDRESS, "default": "qemu:///system"},
     "memory": {"type": "int", "default": 0},
     "peers": {
         "type": "list",
@@ -29,8 +30,8 @@ HOSTS_SPEC: dict[str, Any] = {
         "default": [],
         "options": {
             "name": {"type": "str", "required": True},
-            "uri": {"type": "str", "required": True},
-            "migrate_uri": {"type": "str", "default": ""},
+            "uri": {"type": ADDRESS, "required": True},
+            "migrate_uri": {"type": ADDRESS, "default": ""},
             "memory": {"type": "int", "default": 0},
             "reserve": {"type": "int", "default": 0},
             "roll_rank": {"type": "int"},
@@ -122,7 +123,7 @@ def params_of(module: Any) -> Mapping[str, Any]:
     params: Mapping[str, Any] = module.params
     peers = params.get("peers") or []
     uris = [params.get("uri"), *(peer[key] for peer in peers for key in ("uri", "migrate_uri"))]
-    module.no_log_values.update(*(passwords_in(uri or "") for uri in uris))
+    hide(module, (found for uri in uris for found in passwords_in(uri or "")))
     return params
 
 

@@ -1,3 +1,3 @@
-"""Does the ansible-playbook live for which this works? In: what its worker says of it. Out: yes, or an error.
+"""What a module has of its ansible-playbook: does it live for which this works, and what must it never show?
 
 Knows no platform and no roll: on the controller alone, where a module can see that process."""

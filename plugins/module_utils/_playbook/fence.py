@@ -6,6 +6,7 @@ The agents' interface is the one of ClusterLabs' FenceAgentAPI: options as lines
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -21,6 +22,7 @@ _ON, _OFF = 0, 2
 _PLACES = "/usr/sbin:/sbin:/usr/local/sbin"
 _AGAIN = 1.0  # seconds between two looks at the power state
 _SHOWN = 300  # characters of what an agent says
+_SHORT = 3  # characters
 
 
 class FenceError(Exception):
@@ -44,6 +46,17 @@ class AgentTimedOut(FenceError):
 
 class StillOn(FenceError):
     """The fence agent was told to switch the host off, and its power state is on."""
+
+
+def options_of(text: str | None) -> dict[str, Any]:
+    """An agent's options, as JSON. Raises FenceError."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        found = None  # what is wrong with it would show it
+    if not isinstance(found, dict):
+        raise FenceError("The options of the fence agent are not a dictionary as JSON.")
+    return found
 
 
 def fence(host: str, agent: str, options: Mapping[str, Any], timeout: int, acts: bool) -> dict[str, Any]:
@@ -96,9 +109,16 @@ class _Agent:
             raise AgentTimedOut(f"{name} for {self._host} did not answer to {action} within {self._timeout} s.")
         good = (_ON, _OFF) if action == "status" else (0,)
         if code not in good:
-            text = " ".join(said.split())[-_SHOWN:] or f"exit code {code}"
+            text = self._shown(" ".join(said.split()))[-_SHOWN:] or f"exit code {code}"
             raise AgentFailed(f"{name} for {self._host} failed at {action}: {text}.")
         return code
+
+    def _shown(self, said: str) -> str:
+        """Without what it was given, but for the host's name, which nobody hides, and short words such as 1."""
+        given = {_text(value) for value in self._options.values()} - {self._host}
+        for value in sorted(given, key=len, reverse=True):
+            said = said.replace(value, "********") if len(value) > _SHORT else said
+        return said
 
 
 def _text(value: Any) -> str:

@@ -19,8 +19,20 @@ except ImportError:  # said when it is needed
     ConfigException = ValueError
 
 from ..._core.model.addresses import passwords_in
+from ..._playbook.hidden import ADDRESS, OptionType, hide
 from ..._playbook.lives import end_cleanly
 from .errors import KubernetesMissing
+
+
+class _Unshown(dict):  # type: ignore[type-arg]
+    """A kubeconfig, which the host's log does not have: what it shows of an option is its text."""
+
+    def __str__(self) -> str:
+        return "a kubeconfig"
+
+
+def _kubeconfig(value: Any) -> Any:
+    return _Unshown(value) if isinstance(value, Mapping) else value
 
 
 class ConfigError(Exception):
@@ -33,9 +45,9 @@ _HEADERS: dict[str, Any] = {
     "user_agent": {"type": "str"},
 }
 AUTH_SPEC: dict[str, Any] = {
-    "kubeconfig": {"type": "raw"},
+    "kubeconfig": {"type": OptionType("raw", _kubeconfig)},
     "context": {"type": "str"},
-    "host": {"type": "str"},
+    "host": {"type": ADDRESS},
     "api_key": {"type": "str", "no_log": True},
     "username": {"type": "str"},
     "password": {"type": "str", "no_log": True},
@@ -43,7 +55,7 @@ AUTH_SPEC: dict[str, Any] = {
     "ca_cert": {"type": "path", "aliases": ["ssl_ca_cert"]},
     "client_cert": {"type": "path", "aliases": ["cert_file"]},
     "client_key": {"type": "path", "aliases": ["key_file"]},
-    "proxy": {"type": "str"},
+    "proxy": {"type": ADDRESS},
     "no_proxy": {"type": "str"},
     "proxy_headers": {"type": "dict", "options": _HEADERS},
     "persist_config": {"type": "bool"},
@@ -99,10 +111,7 @@ def settings(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str,
 
 def secrets_of(kubeconfig: Mapping[str, Any]) -> set[str]:
     """What may not be printed of a kubeconfig: tokens, passwords, keys, what a plugin is given."""
-    found: set[str] = set()
-    for user in kubeconfig.get("users") or []:
-        found |= _texts(user.get("user") or {})
-    return found
+    return _texts(kubeconfig.get("users"))
 
 
 def _texts(value: Any) -> set[str]:
@@ -252,10 +261,11 @@ def auth_of(module: Any) -> dict[str, Any]:
     """
     kubeconfig = module.params["kubeconfig"]
     if isinstance(kubeconfig, Mapping):
-        module.no_log_values.update(secrets_of(kubeconfig))
+        hide(module, secrets_of(kubeconfig))
     end_cleanly()
     found = settings(module.params, os.environ)
     hidden = {found[key] for key in ("api_key", "password") if found[key]}
     hidden.update(*(passwords_in(found[key] or "") for key in ("host", "proxy")))
-    module.no_log_values.update(hidden)
+    hidden.update(text for key, text in found["proxy_headers"].items() if _HEADERS[key].get("no_log"))
+    hide(module, hidden)
     return found

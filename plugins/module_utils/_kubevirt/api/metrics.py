@@ -21,6 +21,7 @@ except ImportError:  # said by auth.configuration
     urllib3 = None  # type: ignore[assignment]
 
 from ..._core.model.policy import PolicyError
+from ..._playbook.hidden import ADDRESS
 from ..objects import facts
 
 Obj = dict[str, Any]
@@ -42,7 +43,7 @@ METRICS_SPEC: dict[str, Any] = {
     "type": "dict",
     "default": {},
     "options": {
-        "url": {"type": "str"},
+        "url": {"type": ADDRESS},
         "token": {"type": "str", "no_log": True},
         "ca_cert": {"type": "path"},
         "validate_certs": {"type": "bool", "default": True},
