@@ -113,7 +113,7 @@ test: export TIER := quick
 test: deps ## the quick tier, what CI runs: a quarter of an hour at most (TEST_PARTS="unit" for a part of it)
 	@$(PY) $(TOOLS)/run_parts.py $(TEST_PARTS)
 
-ALL_PARTS ?= "lint sanity" unit kubevirt molecule-kubevirt integration molecule-lab sabotage
+ALL_PARTS ?= "lint sanity" unit kubevirt molecule-kubevirt integration integration-trixie molecule-lab sabotage
 test-all: deps ## everything, more than two hours; before an issue is called resolved
 	@$(PY) $(TOOLS)/run_parts.py $(ALL_PARTS)
 
@@ -246,6 +246,15 @@ integration: deps ## pytest on the lab's real libvirt hosts
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) -m "lab$(NOT_FULL)" --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(call tests,tests/integration tests/lab/tests)
 
+# What depends on libvirt and QEMU the most: the migration itself, what keeps a VM, and the way between two releases.
+ON_TRIXIE := holder migration reasons_devices release
+integration-trixie: export RELEASE := trixie
+integration-trixie: export VIRTOPS_RELEASE := trixie
+integration-trixie: deps ## a part of the same on hosts of Debian 13
+	@mkdir -p $(BUILD)/reports
+	$(PYTEST) -m "lab$(NOT_FULL)" --junit-xml=$(BUILD)/reports/integration-trixie.xml $(PYTEST_ARGS) \
+		$(call tests,$(ON_TRIXIE:%=tests/integration/test_%.py))
+
 molecule-lab: deps ## the roles by molecule, on the lab
 	@if lacking=$$($(RUN) -m lab missing) || [ "$${VIRTOPS_REQUIRE_LAB:-}" = 1 ]; then \
 		molecule test $(RUN_LAB:%=-s %) --no-command-borders $(MOLECULE_ARGS); \
@@ -365,5 +374,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration sabotage demo demo-upgrade recover-demo recover-demo-kubevirt postcopy-demo converge-demo test-fencing demo-kubevirt \
+.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration integration-trixie sabotage demo demo-upgrade recover-demo recover-demo-kubevirt postcopy-demo converge-demo test-fencing demo-kubevirt \
 	lab-up lab-down test-kill test-cancel chaos perturb small-world test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-converge bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help

@@ -25,6 +25,7 @@ from lab import GuestSpec, Lab, own_lab
 from lab.guest import SELDOM
 from lab.names import gateway
 from lab.procs import run
+from lab.release import OWN
 from lab.storage import PORT, luks
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
@@ -164,6 +165,8 @@ def lab() -> Iterator[Lab]:
 
 def test_libvirt_answers_as_recorded(lab: Lab) -> None:
     """First: what is planted below is not in it."""
+    if lab.host("host-a").release != OWN:
+        pytest.skip("what libvirt of another release answers otherwise is in the recording of test_reasons_devices")
     assert compare(lab, "host-a", "reasons", {"rules": [KEPT]}) == []
 
 

@@ -34,6 +34,7 @@ def take(lab: Lab, node: str, options: Mapping[str, Any]) -> Recording:
     env = {"PYTHONPATH": str(BINDING), "VIRTOPS_RECORDING": ON_HOST}
     seen = preflights.look(lab, node, {"recorded": options}, environment=env)["recorded"]
     text = lab.host(node).exec(f"cat {ON_HOST} && rm {ON_HOST}").stdout
-    # Who serves the shared disks. Where it is played, a lab may be up, and the address one of this machine.
-    calls = json.loads(text.replace(gateway(lab.number), NOBODY))
-    return Recording({**preflights.hosts(lab, node), **options}, seen.findings, **calls)
+    # Who serves the shared disks, and the hosts beside it. Where it is played, a lab may be up, and the address one of
+    # this machine.
+    told, calls = (json.loads(one.replace(gateway(lab.number), NOBODY)) for one in (json.dumps(seen.findings), text))
+    return Recording({**preflights.hosts(lab, node), **options}, told, **calls)
