@@ -235,6 +235,8 @@ options:
       - The other pods of the node. The options are those of C(kubectl drain).
       - Pods of VMs are never touched by these; attachment pods go with their VM, and launcher pods
         that have ended are removed.
+      - A pod with Cluster API's label C(cluster.x-k8s.io/drain=skip) stays. One with V(wait-completed) is not evicted;
+        the drain waits until it has completed, for C(drain_timeout) at most.
     type: dict
     default: {}
     suboptions:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import PodOptions
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pods.filters import DRAIN_LABEL, PodOptions
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode
 from kubesim import templates
@@ -95,6 +95,34 @@ def test_what_stays_says_why(sim, operator) -> None:
     assert "DaemonSet" in pod_row(found, "agent-x")["message"]
     assert "never evicted" in pod_row(found, "virt-handler-x")["message"]
     assert found["certificate"]["pods"] == ["default/mine"]
+
+
+def test_the_owner_of_a_pod_says_by_its_label_that_it_stays_or_is_waited_for(sim, operator) -> None:
+    add_pod(sim, "kept", "n1", owner="", empty_dir=True, labels={DRAIN_LABEL: "skip"})
+    add_pod(sim, "job", "n1", owner="", empty_dir=True, labels={DRAIN_LABEL: "wait-completed"})
+    add_pod(sim, "web", "n1")
+    add_pod(sim, "csi", "n1", owner="Controller/csi")
+    add_pod(sim, "csi-2", "n2", owner="Controller/csi")
+    told = preflight(operator.request(Intent.DRAINED, "r", 1.0), {})["findings"]
+    assert [(row["code"], row["severity"], row["subject"]) for row in told] == [
+        ("PodNotCompleted", "warning", "pod default/job")
+    ]
+    found = operator.slice(Intent.DRAINED, 1.5)
+    row = pod_row(found, "job")
+    assert (found["phase"], row["verdict"], row["reason"]) == ("Draining", "pending", "PodNotCompleted")
+    assert left(sim) == ["csi", "job", "kept"]  # what the VMs and pods need stays as long as the job
+    sim.edit(PODS, "job", lambda pod: pod["status"].update(phase="Succeeded"), "default")
+    found = operator.drain()
+    assert found["phase"] == "Drained" and left(sim) == ["kept"]
+    assert DRAIN_LABEL in pod_row(found, "kept")["message"]
+    assert found["certificate"]["pods"] == ["default/csi", "default/job", "default/web"]
+
+
+def test_a_pod_that_does_not_complete_holds_the_drain_until_its_deadline(sim, operator) -> None:
+    add_pod(sim, "job", "n1", labels={DRAIN_LABEL: "wait-completed"})
+    found = operator.drain(drain_timeout=0.5)
+    assert found["phase"] == "Blocked" and left(sim) == ["job"]
+    assert {row["reason"] for row in found["findings"]} == {"PodNotCompleted", "DeadlineExceeded"}
 
 
 def test_a_budget_holds_one_back_and_the_others_do_not_wait(sim, operator) -> None:

@@ -300,6 +300,7 @@ PLANTS: dict[Reason, Plant] = {
     Reason.PodHasLocalData: pod(empty_dir=True),
     Reason.PodOfDaemonSet: pod(owner="DaemonSet/lost"),
     Reason.PodStillTerminating: ending_pod,
+    Reason.PodNotCompleted: pod(labels={"cluster.x-k8s.io/drain": "wait-completed"}),
     Reason.LastReadyReplica: pod(owner="Controller/virt-api", labels={"kubevirt.io": "virt-api"}),
     Reason.DisruptionBudgetNotComputed: never_computed,
     Reason.RuleSettingsNotApplied: settings,

@@ -111,6 +111,13 @@ ROWS: dict[Reason, Row] = {
         "Wait for its grace period; then check its finalizers and the kubelet.",
         preflight=Preflight(KUBEVIRT, "the pod's deletionTimestamp", about=About.POD, severity=Severity.WARNING),
     ),
+    Reason.PodNotCompleted: Row(
+        "A pod has the label cluster.x-k8s.io/drain=wait-completed and still runs, so the drain waits for it.",
+        "Wait until it has completed; or remove the label, and the pod is evicted.",
+        preflight=Preflight(
+            KUBEVIRT, "the pod's label cluster.x-k8s.io/drain", about=About.POD, severity=Severity.WARNING
+        ),
+    ),
     Reason.VolumeStillAttached: Row(
         "Its pods have left the node, and a volume of theirs is still attached to it.",
         "Wait for the attach-detach controller; then look at the VolumeAttachment and the CSI driver. A node that is "

@@ -118,6 +118,7 @@ class Reason(str, Enum):
     PodHasLocalData = "PodHasLocalData"
     PodOfDaemonSet = "PodOfDaemonSet"
     PodStillTerminating = "PodStillTerminating"
+    PodNotCompleted = "PodNotCompleted"
     VolumeStillAttached = "VolumeStillAttached"
     LastReadyReplica = "LastReadyReplica"
     EvacuationNotStarted = "EvacuationNotStarted"

@@ -80,7 +80,7 @@ class PodDrain:
 
     def refused(self) -> tuple[Finding, ...]:
         """What kubectl drain would refuse before it begins. Raises KubeError."""
-        return tuple(j.finding for j in self.judged() if j.finding is not None)
+        return tuple(j.finding for j in self.judged() if j.finding is not None and j.decision is PodDecision.REFUSED)
 
     def check(self) -> PodsResult:
         """What would become of them. Only reads."""
@@ -103,7 +103,7 @@ class PodDrain:
         while True:
             self._watches.clear()
             judged = self.judged()
-            going = [j for j in judged if j.decision is PodDecision.GO]
+            going = [j for j in judged if j.decision in (PodDecision.GO, PodDecision.WAIT)]
             launchers = self._remove_finished_launchers()
             self._step(going, record)
             late = self._platform.now() - record.started > self._policy.drain_timeout
@@ -171,7 +171,8 @@ class PodDrain:
         if not going:
             return
         stage = min(j.stage for j in going)
-        now = [j for j in going if j.stage is stage and not j.pod["metadata"].get("deletionTimestamp")]
+        asked = [j for j in going if j.stage is stage and j.decision is PodDecision.GO]
+        now = [j for j in asked if not j.pod["metadata"].get("deletionTimestamp")]
         for j in going:
             ending = terminating(j)
             if ending is not None:
@@ -256,7 +257,7 @@ class PodDrain:
             return _row(found.name, "stays", found.why, None)
         if found.decision is PodDecision.REFUSED:
             return _row(found.name, "blocked", found.why, found.finding)
-        reported = self._findings.get(found.pod["metadata"]["uid"])
+        reported = found.finding or self._findings.get(found.pod["metadata"]["uid"])
         return _row(found.name, "blocked" if self._is_stuck(found) else "pending", "", reported)
 
 

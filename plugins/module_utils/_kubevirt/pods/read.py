@@ -8,7 +8,7 @@ from typing import Any
 from ..._core.reasons.reason import Finding, Reason
 from ..api.client import Client
 from ..objects import names
-from .filters import JudgedPod, PodOptions, controller, judge, replica_elsewhere
+from .filters import Asked, JudgedPod, PodOptions, controller, judge, replica_elsewhere
 
 Obj = dict[str, Any]
 
@@ -25,8 +25,8 @@ class PodReader:
 
     def judged(self, pods: Iterable[Obj]) -> list[JudgedPod]:
         """`pods`: of the node. By name. Raises KubeError."""
-        selected, now = self._selected(), self._now()
-        found = [judge(pod, self._options, self._orphan, now, selected) for pod in pods]
+        asked = Asked(self._options, self._orphan, self._now(), self._selected())
+        found = [judge(pod, asked) for pod in pods]
         return sorted(found, key=lambda j: j.name)
 
     def _selected(self) -> set[str] | None:

@@ -38,7 +38,9 @@ def other_pods(client: Client, pods: Sequence[Obj], node: str, options: PodOptio
         judged = PodReader(client, node, options, time.time).judged(here)
     except AccessDenied as exc:
         return OtherPods(missing=(str(exc),))
-    found = [_seen(j, j.finding, not begun) for j in judged if j.finding is not None]
+    found = [
+        _seen(j, j.finding, not begun and j.decision is PodDecision.REFUSED) for j in judged if j.finding is not None
+    ]
     asked = []
     for one in judged:
         if one.decision is not PodDecision.GO or facts.final(one.pod):
