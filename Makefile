@@ -247,7 +247,7 @@ integration: deps ## pytest on the lab's real libvirt hosts
 	$(PYTEST) -m "lab$(NOT_FULL)" --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(call tests,tests/integration tests/lab/tests)
 
 # What depends on libvirt and QEMU the most: the migration itself, what keeps a VM, and the way between two releases.
-ON_TRIXIE := holder migration reasons_devices release
+ON_TRIXIE := dirty_rate reasons_devices release
 integration-trixie: export RELEASE := trixie
 integration-trixie: export VIRTOPS_RELEASE := trixie
 integration-trixie: deps ## a part of the same on hosts of Debian 13
