@@ -110,3 +110,10 @@ def test_the_info_module_documents_the_same_fields() -> None:
     _same(documented, FIELDS)
     _same(documented["volumes"]["contains"], VOLUME)
     _same(documented["host_devices"]["contains"], HOST_DEVICE)
+
+
+def test_what_was_tested_stands_in_readme_and_on_the_page_of_what_is_public_alike() -> None:
+    readme, page = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/stability.md"))
+    (table,) = re.findall(r"^\| Tested with \|(?:.+\n)+", readme, re.MULTILINE)
+    assert table in page
+    assert len(readme.splitlines()) < 120
