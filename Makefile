@@ -184,6 +184,9 @@ picture: venv ## docs/roll.svg, a roll in a terminal, from a real run on the sim
 reference: venv ## write what docs/reasons.md and docs/policy.md take from the code
 	$(RUN) $(TOOLS)/make_reference.py
 
+public-names: venv ## write the public names of this release, from which a later one may differ by a changelog line
+	@$(RUN) $(TOOLS)/public_names.py
+
 record: deps ## write what real libvirt hosts answer about some thirty guests again, to be read in git diff
 	VIRTOPS_RECORD=1 $(PYTEST) -k answers_as_recorded tests/integration/test_reasons.py tests/integration/test_reasons_devices.py
 
@@ -374,5 +377,5 @@ clean: ## remove everything that was made (ends the lab first)
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference format sanity unit kubevirt integration integration-trixie sabotage demo demo-upgrade recover-demo recover-demo-kubevirt postcopy-demo converge-demo test-fencing demo-kubevirt \
+.PHONY: venv deps debs test test-all gate steady tiers molecule-kubevirt molecule-lab lint $(LINTS) docs picture reference public-names format sanity unit kubevirt integration integration-trixie sabotage demo demo-upgrade recover-demo recover-demo-kubevirt postcopy-demo converge-demo test-fencing demo-kubevirt \
 	lab-up lab-down test-kill test-cancel chaos perturb small-world test-two-rolls cases test-fleet test-predict bench-libvirt bench-plan bench-converge bench-roll bench-calls bench-slice bench-live bench-abort bench-kubevirt integration-kubevirt golden matrix dist release test-release clean help

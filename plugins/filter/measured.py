@@ -24,7 +24,7 @@ description:
     which the next one was asked, and that of the last one before O(ended). The clock is compared
     with the middle of the two times.
   - A host that could not be reached, or answered something else, is left out.
-  - The role P(virtops.maintenance.preflight#role) uses it.
+  - The roles and playbooks of this collection use it. It is internal to them, and may change in any release.
 options:
   _input:
     description: Results of a loop over the names of the hosts.

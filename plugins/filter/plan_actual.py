@@ -19,6 +19,7 @@ author:
   - The virtops.maintenance contributors (@virtops)
 description:
   - Compares the result of a drain with the plan that was made before it.
+  - The roles and playbooks of this collection use it. It is internal to them, and may change in any release.
 options:
   _input:
     description:

@@ -19,6 +19,7 @@ description:
     says of the nodes.
   - Reads C(maintenance_reserve), C(maintenance_link_mib_s), C(maintenance_dirty_rates) and
     C(maintenance_working_sets) of each node that the inventory has. VMs are named namespace/name.
+  - The roles and playbooks of this collection use it. It is internal to them, and may change in any release.
 positional: hostvars, limits
 options:
   _input:

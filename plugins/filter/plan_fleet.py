@@ -22,6 +22,7 @@ description:
     C(maintenance_labels), C(maintenance_taints), C(maintenance_dirty_rates) and
     C(maintenance_working_sets) of each host. The last two are mappings from the name of a VM to
     MiB/s, and to the MiB that it writes over and over.
+  - The roles and playbooks of this collection use it. It is internal to them, and may change in any release.
 positional: hostvars
 options:
   _input:

@@ -18,6 +18,7 @@ description:
     hosts of its fleet.
   - Reads C(maintenance_speeds), C(maintenance_dirty_rates) and C(maintenance_working_sets) of the
     host itself, and C(maintenance_link_mib_s) of each host.
+  - The roles and playbooks of this collection use it. It is internal to them, and may change in any release.
 positional: hostvars, node
 options:
   _input:

@@ -10,8 +10,8 @@ module: kubevirt_roll
 short_description: Keep the record of a roll in a cluster
 version_added: 0.1.0
 description:
-  - What M(virtops.maintenance.maintenance_roll) calls on KubeVirt. It is internal to the playbooks
-    of this collection, and may change in any release.
+  - What M(virtops.maintenance.maintenance_roll) calls on KubeVirt.
+  - The playbooks of this collection use it. It is internal to them, and may change in any release.
   - The record is an annotation on the Lease C(virtops-roll), of which there is one for the cluster.
   - From its first node on, nodes that the roll has still to empty have the taint C(virtops.maintenance/roll) with the
     effect C(PreferNoSchedule), so that VMs go to others first. It goes when the node is done, and from all nodes when

@@ -10,8 +10,8 @@ module: virt_roll
 short_description: Keep the record of a roll in a fleet of libvirt hosts
 version_added: 0.1.0
 description:
-  - What M(virtops.maintenance.maintenance_roll) calls on libvirt. It is internal to the playbooks
-    of this collection, and may change in any release.
+  - What M(virtops.maintenance.maintenance_roll) calls on libvirt.
+  - The playbooks of this collection use it. It is internal to them, and may change in any release.
   - The record is a volume in the pool C(virtops) of the hosts that count the slots, three or fewer.
     It can be read and written as long as most of them answer.
 author:
