@@ -154,7 +154,7 @@ def _put(path: str, text: str, mode: int) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = f"{os.path.dirname(SETTINGS)}/.virtops-guard.{os.getpid()}"
     try:
-        with open(temporary, "w", encoding="utf-8") as stream:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
             stream.write(text)
         os.chmod(temporary, mode)
         os.replace(temporary, path)

@@ -118,3 +118,4 @@ def test_marks_on_a_domain_are_seen_and_taken_away(written: Texts) -> None:
     assert metadata.is_marked(written["domain"]) and metadata.strategy_of(written["domain"]) == "LiveMigrate"
     rest = metadata.without_marks(written["domain"])
     assert not metadata.is_marked(rest) and metadata.strategy_of(rest) == "LiveMigrate" and "lastMigration" in rest
+    assert "evictionRequested" not in rest and "evacuationNodeName" not in rest
