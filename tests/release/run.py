@@ -22,8 +22,8 @@ from kubesim.remote import Remote
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "virtops.maintenance"
-# 822 on 29 November 2026, of which the plugins are 662: what decides is code of ours alone, 2.6 MB with its comments, and
-# no file of it is for tests. The guides that are shipped are 63, hashes of the files and the licence 39. What a user of
+# 822 on 29 November 2026, of which the plugins are 662: what decides is code of ours alone, 2.6 MB with its comments,
+# and no file of it is for tests. The guides that are shipped are 63, the hashes and the licence 39. What a user of
 # the installed collection does not need is left out in galaxy.yml. Galaxy takes gzip alone; xz would make 590 of it.
 MOST_KB = 850
 NODES = ("node-1", "node-2", "node-3")

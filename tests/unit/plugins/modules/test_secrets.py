@@ -52,12 +52,16 @@ LEAKS: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+def run(code: str, module: str, given: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, str(MODULES / f"{module}.py"), json.dumps(given)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "build" / "collections")}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+
+
 def called(module: str, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """What is shown of a call: the host's log and the result. Since ansible-core 2.22 it is the controller that hides
     in a result what the module says is secret."""
-    code = [sys.executable, "-c", RUN, str(MODULES / f"{module}.py"), json.dumps(given)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "build" / "collections")}
-    done = subprocess.run(code, capture_output=True, text=True, check=False, env=env)
+    done = run(RUN, module, given)
     *log, last = (done.stdout + done.stderr).splitlines()
     assert any("LOG Invoked with" in line for line in log), done
     assert '"invocation"' in last
@@ -131,6 +135,33 @@ def test_the_secrets_of_a_kubeconfig_are_in_no_log() -> None:
     said, result = called("kubevirt_migration_info", given)
     assert result["failed"]
     assert (PLAIN in said, PASSWORD in said) == (False, False)
+
+
+ON_KUBEVIRT = {
+    "host": f"https://ann:{PASSWORD}@127.0.0.1:1",
+    "api_key": PLAIN,
+    "proxy": f"http://a:{PASSWORD}@127.0.0.1:1",
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "given"),
+    [
+        *((module, given) for module, given, _says in LEAKS),
+        ("kubevirt_node_info", {**ON_KUBEVIRT, "node": "n1"}),
+        ("kubevirt_drain", {**ON_KUBEVIRT, "node": "n1", "run_id": "r"}),
+        ("kubevirt_migration", {**ON_KUBEVIRT, "name": "vm", "namespace": "a", "run_id": "r"}),
+    ],
+)
+def test_a_crash_while_an_error_is_told_shows_no_secret(module: str, given: dict[str, Any]) -> None:
+    """Python then prints the stack, and the text of the error itself, which nobody hides."""
+    crash = (
+        "def boom(*_args, **_more): raise RuntimeError('boom')\nbasic.AnsibleModule.fail_json = boom\nrunpy.run_path"
+    )
+    done = run(RUN.replace("runpy.run_path", crash), module, given)
+    said = done.stdout + done.stderr
+    assert "RuntimeError: boom" in said and "Traceback" in said, said
+    assert (PASSWORD in said, PLAIN in said) == (False, False), said
 
 
 def test_the_copy_that_kubectl_keeps_of_a_vm_is_not_in_its_document() -> None:
