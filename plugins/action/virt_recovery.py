@@ -61,7 +61,7 @@ class ActionModule(ActionBase):
                 if line not in shown:
                     Display().display(stamped(plain(line)))
                     shown.add(line)
-            for text in result.pop("warnings", ()):
+            for text in result.pop("warned", ()):
                 if text not in shown:
                     Display().warning(plain(text))
                     shown.add(text)

@@ -145,6 +145,8 @@ def main() -> None:
         result = read_fleet(auth_of(module), metrics, module.params["labels"], module.params["controller_uuid"])
     except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
+    for text in result.pop("warnings", ()):
+        module.warn(text)
     module.exit_json(**result)
 
 

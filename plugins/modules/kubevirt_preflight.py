@@ -185,6 +185,8 @@ def main() -> None:
         result = preflight(request, severity)
     except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
+    for text in result.pop("warnings", ()):
+        module.warn(text)
     module.exit_json(**result)
 
 

@@ -174,6 +174,8 @@ def main() -> None:
         result = recover(request, acts=not module.check_mode)
     except FAILURES as exc:
         module.fail_json(msg=str(exc), error=type(exc).__name__)
+    # Its action shows them at once, and each one once. Ansible takes what it calls warnings out of the result.
+    result["warned"] = result.pop("warnings", [])
     module.exit_json(**result)
 
 

@@ -37,7 +37,6 @@ def environment(home: Path, kubeconfig: Path) -> dict[str, str]:
         "ANSIBLE_CONFIG": str(CONFIG),
         "ANSIBLE_HOME": str(home / "ansible"),
         "ANSIBLE_NOCOLOR": "1",
-        "ANSIBLE_DEPRECATION_WARNINGS": "0",
         "K8S_AUTH_KUBECONFIG": str(kubeconfig),
     }
 

@@ -55,7 +55,6 @@ class Plays:
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
             "ANSIBLE_HOME": str(folder / "ansible"),
             "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_DEPRECATION_WARNINGS": "0",
             "TOLD": str(folder / "told"),
             "K8S_AUTH_KUBECONFIG": str(sim.kubeconfig(folder / "kubeconfig", "maintenance")),
         }

@@ -32,7 +32,6 @@ class Tasks:
             "ANSIBLE_HOME": str(tmp / "ansible"),
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_LOCALHOST_WARNING": "0",
-            "ANSIBLE_DEPRECATION_WARNINGS": "0",
             "K8S_AUTH_KUBECONFIG": str(sim.kubeconfig(tmp / "kubeconfig", "maintenance")),
         }
 

@@ -56,6 +56,8 @@ class State(str, Enum):
 OVER = frozenset({State.ABORTED, State.ENDED, State.REFUSED})
 # Seconds in which a note has to be written; a reboot of another host that keeps the record may fall into them.
 NOTE_PATIENCE = 120.0
+# Of writes in a row that somebody else was quicker with; and the seconds after each: some three minutes in all.
+_MOST_LOST, _LOST_PAUSE, _LONGEST_PAUSE = 100, 0.1, 2.0
 
 
 @dataclass
@@ -262,13 +264,15 @@ class Fleet:
 @dataclass
 class Clock:
     """`now`: seconds of a clock that all slices on this machine share. `wall`: UTC, for people.
-    `heard`: does anybody still wait for what this slice answers? `ended`: is it known of this process that it ended?"""
+    `heard`: does anybody still wait for what this slice answers? `ended`: is it known of this process that it ended?
+    `lost`: writes of the record in a row before which somebody else wrote it."""
 
     now: Callable[[], float]
     wall: Callable[[], str]
     sleep: Callable[[float], None]
     heard: Callable[[], bool] = lambda: True
     ended: Callable[[str], bool] = lambda _process: False
+    lost: int = 0
 
 
 class RollRecord(Protocol):
@@ -292,6 +296,18 @@ class RollStore(RollRecord, Protocol):
 
 
 def write(store: RollRecord, roll: Roll, seen: Any, clock: Clock) -> bool:
+    """False: somebody else wrote since, so the record is to be read again. Raises RecordError when that does not end:
+    then it is no other writer that refuses it."""
     roll.beat += 1
     roll.written = clock.wall()
-    return store.write(roll, seen)
+    if store.write(roll, seen):
+        clock.lost = 0
+        return True
+    clock.lost += 1
+    if clock.lost >= _MOST_LOST:
+        raise RecordError(
+            f"The record of the roll {roll.id} was refused {clock.lost} times, each time as changed since it was read. "
+            "Nothing was written. Look for what else writes or guards it, then run the same command again."
+        )
+    clock.sleep(min(_LOST_PAUSE * clock.lost, _LONGEST_PAUSE))
+    return False

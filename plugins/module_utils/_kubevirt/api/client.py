@@ -247,8 +247,9 @@ class Client:
             except KubeError as exc:
                 if exc.code != 410 or "continue" not in query:
                     raise
+                # The page is too old. Once more from the start, and in one piece, so that it does not happen again.
                 items = []
-                del query["continue"]
+                del query["continue"], query["limit"]
                 continue
             items += page.get("items") or []
             meta = page.get("metadata") or {}

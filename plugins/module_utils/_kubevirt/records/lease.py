@@ -192,6 +192,9 @@ class Lock:
                 found = read()
                 if self._create():
                     return found
+                if self._clock() >= until:
+                    raise LockHeld(f"The Lease {self.name} is made and removed again all the time", (seen, since))
+                self._sleep(_SOON)
                 continue
             spec, version = lease.get("spec") or {}, lease["metadata"]["resourceVersion"]
             if version != seen:
@@ -320,8 +323,8 @@ class Lock:
         try:
             self._held = self._client.request(method, path, body, retry=retry)
         except KubeError as exc:
-            if exc.code in (404, 409):
-                return False
-            raise
+            if exc.code != 409 and (exc.code != 404 or method == "POST"):  # then the namespace is not there
+                raise
+            return False
         self._since = sent if held else None
         return True

@@ -76,9 +76,9 @@ class RollLease:
             else:
                 self._client.request("PUT", f"{self._path}/{names.ROLL_LEASE}", body)
         except KubeError as exc:
-            if exc.code in (404, 409):
-                return False
-            raise
+            if exc.code != 409 and (exc.code != 404 or seen is None):  # a POST is not found where the namespace is not
+                raise
+            return False
         return True
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import (
     owner,
     record,
@@ -105,6 +106,19 @@ def test_of_two_that_begin_at_once_one_wins(store: Store, time: Time) -> None:
     with pytest.raises(RollRefused, match="a roll of this fleet already"):
         begin(store, time, "mine")
     assert store.roll.run == "other"
+
+
+def test_a_record_that_takes_no_write_is_an_error_and_no_endless_loop(store: Store, time: Time) -> None:
+    begin(store, time, "mine")
+    store.write = lambda *_args: False
+    for step in (
+        lambda: run.note(store, "a", "mine", Stage.DRAINING, time.clock()),
+        lambda: run.abort(store, "other", "", time.clock()),
+    ):
+        began = time.at
+        with pytest.raises(RecordError, match="changed since it was read"):
+            step()
+        assert 60.0 < time.at - began < 600.0
 
 
 def test_a_roll_that_nobody_renews_is_carried_on_after_a_minute(store: Store, time: Time) -> None:

@@ -1,4 +1,4 @@
-"""Where nobody listens the error names the address, and where that comes from."""
+"""Where nobody listens the error names the address, and where that comes from; a list that has no end by pages."""
 
 from __future__ import annotations
 
@@ -43,3 +43,21 @@ def test_the_address_and_where_it_comes_from(url: str, given: dict[str, Any], sa
     assert failed.value.code == 0
     assert f"Is {url} up" in str(failed.value) and said in str(failed.value)
     assert "secret-token" not in str(failed.value)
+
+
+def test_a_list_whose_pages_get_too_old_is_read_in_one_piece(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """Else it begins anew for ever, where the server forgets faster than it is read."""
+    client = Client(settings({"host": url}, {}), sleep=lambda _seconds: None)
+    queries: list[dict[str, Any]] = []
+
+    def request(_method: str, path: str, query: dict[str, Any]) -> dict[str, Any]:
+        queries.append(dict(query))
+        if "continue" in query:
+            raise KubeError(410, "The provided continue parameter is too old", path)
+        if "limit" in query:
+            return {"items": [{"n": 1}], "metadata": {"continue": "x"}}
+        return {"items": [{"n": 1}, {"n": 2}], "metadata": {"resourceVersion": "7"}}
+
+    monkeypatch.setattr(client, "request", request)
+    assert client.list("/api/v1/nodes") == ([{"n": 1}, {"n": 2}], "7")
+    assert len(queries) == 3

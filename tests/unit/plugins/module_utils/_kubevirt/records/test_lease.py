@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, Superseded
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import TRIES, Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import KubeError, LockHeld
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease import (
@@ -18,6 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
     Lock,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import Records
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.cursor import pack_wait, unpack_wait
 
 
@@ -65,6 +67,23 @@ class Api:
 
 def nothing() -> None:
     return None
+
+
+def test_a_namespace_that_is_not_there_is_an_error_and_no_race() -> None:
+    api = Api()
+    api.refuses = KubeError(404, 'namespaces "nope" not found', "POST")
+    with pytest.raises(KubeError, match="nope"):
+        api.lock("run 1").take(1.0, nothing)
+    with pytest.raises(KubeError, match="nope"):
+        RollLease(api, "nope").write(Roll("id", "run", "", "", "", {}), None)
+
+
+def test_who_cannot_make_it_waits_no_longer_than_he_wants_to() -> None:
+    api = Api()
+    api.refuses = KubeError(409, "exists", "POST")
+    with pytest.raises(LockHeld):
+        api.lock("run 1").take(30.0, nothing)
+    assert 30.0 <= api.now < 40.0
 
 
 def test_kept_from_slice_to_slice() -> None:
