@@ -206,7 +206,7 @@ def _judge_vms(step: Step, vms: list[VM], before: Mapping[str, Situation] | None
         step.here[uuid] = vm_here
         if vm_here is None or vm_here.state not in _PERHAPS_PAUSED:
             entry.paused_by_us = False  # who pauses it from now on is not we
-        if _is_another_instance(step, vm_here, uuid):
+        if _is_another_instance(step, vm_here, entry):
             entry.stop_requests = 0  # what was asked of the one before, this one does not know
         if vm_here is not None and situation in _AT_HOME and uuid not in arriving:
             _update_entry(step, entry, vm_here)
@@ -216,9 +216,13 @@ def _judge_vms(step: Step, vms: list[VM], before: Mapping[str, Situation] | None
             step.in_flight += 1
 
 
-def _is_another_instance(step: Step, vm: VM | None, uuid: str) -> bool:
-    seen = step.sighting(uuid)
-    return vm.restarted if vm is not None else seen is not None and seen.restarted
+def _is_another_instance(step: Step, vm: VM | None, entry: VMRecord) -> bool:
+    """Does it run anew since it was asked to stop? One that is off since a reboot of the node was asked all the same:
+    it acted on that, or would be off without us."""
+    if vm is not None:
+        return vm.restarted or (vm.active and stops.boot_over(step, entry))
+    seen = step.sighting(entry.uuid)
+    return seen is not None and seen.restarted
 
 
 def _update_entry(step: Step, entry: VMRecord, vm: VM) -> None:

@@ -119,7 +119,6 @@ def begin(
     it is a new one even under the id of the last one. `of_roll`: see Request.
     """
     record = NodeRecord(node=node, run_id=run_id) if old is None else old.copy()
-    rebooted = record.boot_id not in ("", boot_id)
     if fresh or record.run_id != run_id or not record.runs or record.boot_id != boot_id:
         record.started, record.boot_id = now, boot_id
         record.started_wall = record.started_wall or wall
@@ -131,7 +130,7 @@ def begin(
             asked_owner = entry.waiting_since if run_id == LOOKS and entry.owner_asked else None
             if again and not of_roll and entry.ending == Ending.LOST.value:
                 entry.was_active = False  # said once, with the remedy: whoever asks again says that it was deleted
-            _continue_record(entry, now, again, rebooted)
+            _continue_record(entry, now, again)
             entry.waiting_since = asked_owner
             for attempt in entry.attempts:
                 if attempt.ended and attempt.run_id == run_id:
@@ -147,7 +146,7 @@ def begin(
     return record
 
 
-def _continue_record(entry: VMRecord, now: float, restored: bool, rebooted: bool) -> None:
+def _continue_record(entry: VMRecord, now: float, restored: bool) -> None:
     """What was given up is tried again; times of an older run or boot mean nothing now.
 
     `restored`: this restore follows another one.
@@ -156,8 +155,6 @@ def _continue_record(entry: VMRecord, now: float, restored: bool, rebooted: bool
     entry.tries = {}
     entry.full_stores = 0
     entry.back_reason = entry.back_message = ""
-    if rebooted:
-        entry.stop_requests = 0
     if entry.ending == Ending.RESTORED.value:
         entry.forget_stop()
         entry.start_tries = 0

@@ -60,6 +60,20 @@ def test_it_is_started_again_by_a_restore_that_comes_after_it_went_off() -> None
     assert state(made) is State.RUNNING
 
 
+@pytest.mark.parametrize("autostart", [True, False])
+def test_also_where_the_host_has_rebooted_since(autostart: bool) -> None:
+    """With autostart it runs in the new boot, and acts on nothing that was asked before."""
+    made = slow(25.0, autostart=autostart)
+    assert ended(run(made, ALLOWED, name="first")) == TIMED_OUT
+    made.advance(made.clock + 60.0)
+    made.machines["a"].boot += 1
+    if autostart:
+        made.machines["a"].domains["u1"].state = State.RUNNING
+    before = made.clock
+    assert run(made, ALLOWED, "active", "back").phase is NodePhase.ACTIVE
+    assert state(made) is State.RUNNING and made.clock - before < 5.0
+
+
 def test_a_run_that_does_not_want_the_stop_remembers_that_it_was_asked() -> None:
     made = slow(25.0)
     run(made, ALLOWED, name="first")
