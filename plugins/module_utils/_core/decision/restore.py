@@ -255,6 +255,8 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
         _start(step, uuid, Do.START, step.record.node)
     elif vm is not None and _gives_autostart_back(entry, vm):
         step.attempt_or_block(Do.AUTOSTART_ON, uuid, "", Reason.CannotStart)
+    elif entry.ending != Ending.GONE.value and entry.was_active:
+        entry.end(Ending.GONE, step.record.node, stops.why_off(step, entry))
     elif entry.ending != Ending.GONE.value:
         entry.end(Ending.OFF, step.record.node, entry.finding)
     if situation is not Situation.COLD_ARRIVED:

@@ -213,11 +213,9 @@ def handle_off_here(step: Step, uuid: str) -> None:
         text = f"{entry.name} is off: its process on {vm.node} crashed or failed."
         entry.end(Ending.BLOCKED, vm.node, crash(entry, text))
     elif not entry.asked_to_stop and boot_over(step, entry):
-        text = f"{step.record.node} restarted while {entry.name} ran on it. It is off."
-        entry.end(Ending.BLOCKED, vm.node, Finding(Reason.VMCrashed, text))
+        entry.end(Ending.BLOCKED, vm.node, why_off(step, entry))
     elif not entry.asked_to_stop:
-        why = step.obs.ended.get(uuid, Finding(Reason.StoppedByItself))
-        stay_off(step, vm, entry, Ending.GONE, why)
+        stay_off(step, vm, entry, Ending.GONE, why_off(step, entry))
     elif entry.stop_way == Way.COLD_MIGRATE.value:
         _handle_off_to_move(step, vm, entry)
     else:
@@ -237,6 +235,14 @@ def stay_off(step: Step, vm: VM, entry: VMRecord, ending: Ending, finding: Findi
         text = f"It is off, and is not started with {vm.node} before the restore."
         finding = Finding(Reason.AutostartSuspended, text)
     entry.end(ending, vm.node, finding)
+
+
+def why_off(step: Step, entry: VMRecord) -> Finding:
+    """Of one that ran and is off, and we did not ask it to stop."""
+    if boot_over(step, entry):
+        text = f"{step.record.node} restarted while {entry.name} ran on it. It is off."
+        return Finding(Reason.VMCrashed, text)
+    return step.obs.ended.get(entry.uuid, Finding(Reason.StoppedByItself))
 
 
 def boot_over(step: Step, entry: VMRecord) -> bool:

@@ -74,6 +74,16 @@ def test_also_where_the_host_has_rebooted_since(autostart: bool) -> None:
     assert state(made) is State.RUNNING and made.clock - before < 5.0
 
 
+@pytest.mark.parametrize(("boots", "why"), [(1, "VMCrashed"), (0, "StoppedByItself")])
+def test_one_that_was_not_asked_and_is_off_is_said_and_not_started(boots: int, why: str) -> None:
+    made = slow(25.0)
+    run(made, name="first")  # it may not be stopped, so the drain is blocked, and somebody reboots the host all the same
+    made.power_off("a", "u1")
+    made.machines["a"].boot += boots
+    outcome = run(made, ALLOWED, "active", "back")
+    assert (outcome.phase, ended(outcome), state(made)) == (NodePhase.ACTIVE, ("gone", why), State.SHUTOFF)
+
+
 def test_a_run_that_does_not_want_the_stop_remembers_that_it_was_asked() -> None:
     made = slow(25.0)
     run(made, ALLOWED, name="first")
