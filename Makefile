@@ -249,7 +249,7 @@ integration: deps ## pytest on the lab's real libvirt hosts
 	@mkdir -p $(BUILD)/reports
 	$(PYTEST) -m "lab$(NOT_FULL)" --junit-xml=$(BUILD)/reports/integration.xml $(PYTEST_ARGS) $(call tests,tests/integration tests/lab/tests)
 
-# What depends on libvirt and QEMU the most: the migration itself, what keeps a VM, and the way between two releases.
+# What differs most between two releases: how dirty rates are measured, what keeps a VM, and the way from one to the other.
 ON_TRIXIE := dirty_rate reasons_devices release
 integration-trixie: export RELEASE := trixie
 integration-trixie: export VIRTOPS_RELEASE := trixie

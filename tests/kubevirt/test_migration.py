@@ -87,7 +87,7 @@ def test_an_older_kubevirt_is_not_told_where_to(tmp_path: Path) -> None:
 
 
 def test_what_is_under_way_is_taken_over(sim, one) -> None:
-    sim.add_vm("vm", "n1")
+    sim.add_vm("vm", "n1", migrate_seconds="20")
     foreign(sim)
     found = one.migrate()
     assert found["phase"] == "Migrated" and found["changed"]
@@ -105,7 +105,7 @@ def test_a_second_loop_is_named_while_it_moves(sim, one) -> None:
 
 
 def test_an_evacuation_is_taken_over(sim, one) -> None:
-    sim.add_vm("vm", "n1")
+    sim.add_vm("vm", "n1", migrate_seconds="20")
     mark(sim)
     found = one.migrate()
     assert found["phase"] == "Migrated" and "an eviction from n1" in vm(found)["requested_by"]
