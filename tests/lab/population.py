@@ -112,7 +112,7 @@ class Population:
             if host.init_pid is None:
                 continue
             host.virsh("destroy", name, check=False)
-            host.virsh("undefine", name, "--managed-save", "--snapshots-metadata", check=False)
+            host.virsh("undefine", name, "--managed-save", "--snapshots-metadata", "--nvram", check=False)
             for place, (kind, _size) in enumerate(spec.disks):
                 if kind == "local":
                     host.exec(["rm", "-f", spec.local_path(place)])
