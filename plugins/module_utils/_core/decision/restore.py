@@ -255,10 +255,10 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
         _start(step, uuid, Do.START, step.record.node)
     elif vm is not None and _gives_autostart_back(entry, vm):
         step.attempt_or_block(Do.AUTOSTART_ON, uuid, "", Reason.CannotStart)
-    elif entry.ending != Ending.GONE.value and entry.was_active:
-        entry.end(Ending.GONE, step.record.node, stops.why_off(step, entry))
     elif entry.ending != Ending.GONE.value:
-        entry.end(Ending.OFF, step.record.node, entry.finding)
+        ran = entry.was_active
+        ending, why = (Ending.GONE, stops.why_off(step, entry)) if ran else (Ending.OFF, entry.finding)
+        entry.end(ending, step.record.node, why)
     if situation is not Situation.COLD_ARRIVED:
         entry.stop_requests = 0  # whatever was asked for, it is done
     return entry.ending == Ending.NONE.value

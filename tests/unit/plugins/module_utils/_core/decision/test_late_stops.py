@@ -77,7 +77,7 @@ def test_also_where_the_host_has_rebooted_since(autostart: bool) -> None:
 @pytest.mark.parametrize(("boots", "why"), [(1, "VMCrashed"), (0, "StoppedByItself")])
 def test_one_that_was_not_asked_and_is_off_is_said_and_not_started(boots: int, why: str) -> None:
     made = slow(25.0)
-    run(made, name="first")  # it may not be stopped, so the drain is blocked, and somebody reboots the host all the same
+    run(made, name="first")  # it may not be stopped: the drain is blocked, and somebody reboots the host all the same
     made.power_off("a", "u1")
     made.machines["a"].boot += boots
     outcome = run(made, ALLOWED, "active", "back")
