@@ -12,8 +12,9 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import reboot, words
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import words
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Asked, acts, ranked
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import reboot_mode
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._host import carry_out
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import in_roll, plain
@@ -74,7 +75,7 @@ class ActionModule(ActionBase):
         # What is left says how the API is reached.
         self._reach, self._options, self._vars = args, options, task_vars
         if options["state"] == "reached":
-            tried = reboot.mode(options["reboot"]) != "never"
+            tried = reboot_mode(options["reboot"]) != "never"
             return {**base, "changed": False, "unreached": self._unreached()} if tried else {**base, "skipped": True}
         asked = self._asked(options)
         found = carry_out(acts(asked), self._act, self._display.display, asked.host)
@@ -95,7 +96,7 @@ class ActionModule(ActionBase):
     def _asked(self, options: Mapping[str, Any]) -> Asked:
         asked = {key: value for key, value in options.items() if key in Asked.__dataclass_fields__}
         host = options["roll_host"] if options["state"] != "checked" else options["preflight"]["node"]
-        asked["reboot"] = reboot.mode(options["reboot"])
+        asked["reboot"] = reboot_mode(options["reboot"])
         return Asked(**asked, host=host, check=bool(self._task.check_mode), now=time.monotonic)
 
     def _act(self, act: Act) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import tally, undone
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import window, words
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned, terms, words
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ASKED_SPEC, ROLL_SPEC
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, own_uuid, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import Fleet, of_inventory
@@ -214,15 +214,15 @@ def _of_the_controller(args: dict[str, Any], plan_file: str) -> dict[str, Any]:
     """What only the controller knows: its time zone, and its files. Raises AnsibleActionFail."""
     try:
         now = datetime.now().astimezone()
-        until = window.until("maintenance_until", str(args.get("until") or ""), now, datetime.astimezone)
+        until = terms.until("maintenance_until", str(args.get("until") or ""), now, datetime.astimezone)
         if not plan_file:
             return {"until": until}
         with open(plan_file, encoding="utf-8") as stream:
             plan = json.load(stream, parse_constant=_no_number)
         if not isinstance(plan, dict):
             raise ValueError(f"a plan is an object, and this is a {type(plan).__name__}")
-        hosts = window.planned_order(plan, args["hosts"])
-        return {"until": until, "hosts": hosts, "seconds": window.planned_seconds(plan)}
+        hosts = planned.order_of(plan, args["hosts"])
+        return {"until": until, "hosts": hosts, "seconds": planned.seconds_of(plan)}
     except PolicyError as exc:
         raise AnsibleActionFail(f"{exc}. Nothing was done.") from exc
     except (OSError, ValueError, KeyError, TypeError) as exc:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import reboot, window
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import most_unavailable
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import terms
 
 # What the filter `bool` understands as the roles do. It takes anything else for false.
 BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
@@ -22,7 +21,7 @@ def _bool(value: Any) -> str:
 
 
 def _reboot(value: Any) -> str:
-    return "" if not _bool(value) or value in reboot.MODES else f"one of {', '.join(reboot.MODES)}, true, false"
+    return "" if not _bool(value) or value in terms.MODES else f"one of {', '.join(terms.MODES)}, true, false"
 
 
 def whole(value: Any) -> str:
@@ -68,16 +67,16 @@ def _folder(value: Any) -> str:
 
 
 def _share(value: Any) -> str:
-    return _refused(lambda: most_unavailable(str(value)), "a number of hosts above 0, or a share such as 20%")
+    return _refused(lambda: terms.most_unavailable("", str(value)), "a number of hosts above 0, or a share such as 20%")
 
 
 def _duration(value: Any) -> str:
-    return _refused(lambda: window.duration("", str(value)), "seconds, or a number with s, m or h, such as 5m")
+    return _refused(lambda: terms.duration("", str(value)), "seconds, or a number with s, m or h, such as 5m")
 
 
 def _time(value: Any) -> str:
     wanted = "a time to come such as '06:00', in YAML in quotes, or 2026-03-01T06:00"
-    return _refused(lambda: window.until("", str(value), datetime.now().astimezone(), datetime.astimezone), wanted)
+    return _refused(lambda: terms.until("", str(value), datetime.now().astimezone(), datetime.astimezone), wanted)
 
 
 def _refused(check: Callable[[], Any], wanted: str) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import COUNTED
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.wall import between
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import AT_REST, State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.window import between
 
 _EPOCH = "1970-01-01T00:00:00Z"
 _AT_REST = frozenset(stage.value for stage in AT_REST)

@@ -17,8 +17,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.spe
     speeds_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import most_per, most_unavailable
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.places import budget
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import most_per, most_unavailable
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import options as plan_options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.expression import JMESPathMissing
@@ -71,13 +71,13 @@ def plan_of(given: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]]) -
         given["vms"],
         given["roll"],
         policy,
-        budget(most_unavailable(given["max_unavailable"]), len(given["hosts"])),
+        budget(most_unavailable("max_unavailable", given["max_unavailable"]), len(given["hosts"])),
         speeds_of(given["speeds"], SPEEDS[given["platform"]]),
         given["budgets"],
         given["speeds"],
         given["quotas"],
         Platform(given["platform"]),
-        most_per(given["max_unavailable_per"]),
+        most_per("max_unavailable_per", given["max_unavailable_per"]),
         groups,
         given["move_back"],
     )

@@ -11,7 +11,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.addresses import one_host
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned, window
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned
 
 from ._fleet import of_inventory, plan_cluster, plan_fleet
 from ._plan import FAULTS, SPEC, plan_of
@@ -52,7 +52,7 @@ class Foreseen:
         if has_file or self.plan is None or self.plan["refusal"] is not None:
             return {"hosts": [], "seconds": {}, "objections": self.objections}
         hosts = [host for step in self.plan["steps"] for host in step["hosts"]]
-        return {"hosts": hosts, "seconds": window.planned_seconds(self.plan), "objections": self.objections}
+        return {"hosts": hosts, "seconds": planned.seconds_of(self.plan), "objections": self.objections}
 
 
 def foresee(

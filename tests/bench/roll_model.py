@@ -20,6 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.planned import targets
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet as Budget
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import Terms
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from fleetsim.fleet import Fleet
@@ -56,7 +57,7 @@ def roll(made: Instance, plan: Plan, policy: Policy) -> Rolled:
     fleet = _fleet(made, plan, order)
     began, out = fleet.clock, dict[str, _OneHost]()
     hosts = {name: HostEntry(name) for name in order}
-    record = Roll("", "", "", "", NOW, hosts, max_unavailable=str(made.max_unavailable))
+    record = Roll("", "", "", "", NOW, hosts, terms=Terms(max_unavailable=str(made.max_unavailable)))
     moved: set[tuple[str, str, int]] = set()
     left: list[str] = []
     needs = {host: {*found.values()} for host, found in targets(plan.to_dict()).items()}

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.window import between
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.wall import between
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import LOOKS
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import facts, names
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode, service

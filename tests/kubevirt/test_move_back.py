@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import MOVE_BACK
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import MOVE_BACK
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll_fleet import check_targets
@@ -83,6 +83,6 @@ def test_an_older_kubevirt_is_known_before_the_first_host(tmp_path: Path) -> Non
     with Kubesim(scale=10, version=(1, 5)) as sim:
         sim.add_node("n1")
         client = Client(auth.settings({"kubeconfig": str(sim.kubeconfig(tmp_path / "k"))}, {}))
-        check_targets(client, {"state": "begun", "settings": {}})
+        check_targets(client, {"state": "begun", "options": {}})
         with pytest.raises(RollRefused, match=r"KubeVirt 1\.5 cannot be given a target .* Nothing was changed"):
-            check_targets(client, {"state": "begun", "settings": {MOVE_BACK: True}})
+            check_targets(client, {"state": "begun", "options": {MOVE_BACK: True}})

@@ -23,3 +23,11 @@ def after(wall: str, seconds: float) -> str:
         return (parsed(wall) + timedelta(seconds=seconds)).strftime(FORMAT)
     except ValueError:
         return ""
+
+
+def between(earlier: str, later: str) -> float:
+    """Seconds, of two times as records have them; 0 for what is none."""
+    try:
+        return (parsed(later) - parsed(earlier)).total_seconds()
+    except ValueError:
+        return 0.0

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..model.policy import PolicyError
-from . import reboot, run
+from . import run
 from .record import NOTE_PATIENCE, Clock, RollStore, Stage
 from .rules import Ask
-from .window import duration, utc
+from .terms import TERMS_SPEC, Terms, of_hosts
 
 STAGES = [stage.value for stage in Stage if stage is not Stage.DRAINING]
 STATES = (
@@ -44,17 +44,8 @@ ROLL_SPEC: dict[str, Any] = {
     "roll_run": {"type": "str", "default": ""},  # which ansible-playbook asks
     "requester": {"type": "str", "default": ""},
     "reason": {"type": "str", "default": ""},
-    "settings": {"type": "dict", "default": {}},  # what another command must share to carry this roll on
-    "max_unavailable": {"type": "str", "default": "1"},
-    "max_unavailable_per": {"type": "dict", "default": {}},  # label or variable -> hosts that share its value
-    "groups": {"type": "dict", "default": {}},  # host -> these, by the inventory
-    "max_failures": {"type": "int", "default": 0},
-    "count_others": {"type": "bool", "default": True},
+    **TERMS_SPEC,
     "take_over": {"type": "bool", "default": False},
-    "soak": {"type": "str", "default": "0"},
-    "pause_after": {"type": "str", "default": ""},
-    "until": {"type": "str", "default": ""},  # UTC
-    "seconds": {"type": "dict", "default": {}},  # of each host by the plan
     "objections": {"type": "list", "elements": "str", "default": []},
     "patience": {"type": "float", "default": 3600.0},  # seconds for hosts that others drain
     "slice": {"type": "int", "default": 20},  # seconds after which a call hands back
@@ -130,60 +121,17 @@ def ask(params: Mapping[str, Any]) -> Ask:
     hosts = params["hosts"]
     if not hosts or len(set(hosts)) != len(hosts):
         raise PolicyError(f"hosts is {hosts}: at least one name is expected, and none twice")
-    if params["max_failures"] < 0:
-        raise PolicyError(f"max_failures is {params['max_failures']}: 0 or more is expected")
     return Ask(
         id=params["roll_id"],
         run=params["roll_run"],
         hosts=hosts,
+        terms=Terms.of(params),
         requester=params["requester"],
         reason=params["reason"],
-        options=_settings(params["settings"]),
-        max_unavailable=most_unavailable(params["max_unavailable"]),
-        max_unavailable_per=most_per(params["max_unavailable_per"]),
-        groups={str(host): dict(found) for host, found in params["groups"].items()},
-        max_failures=params["max_failures"],
-        count_others=params["count_others"],
         take_over=params["take_over"],
-        soak=duration("soak", params["soak"]),
-        pause_after=params["pause_after"],
-        until=utc("until", params["until"]),
-        seconds=_seconds(params),
         playbook=params.get("playbook", ""),
     )
 
 
-def _settings(given: Mapping[str, Any]) -> dict[str, str]:
-    """In one form each: true is the same setting as always."""
-    found = {str(key): str(value) for key, value in given.items()}
-    if "maintenance_reboot" in given:
-        found["maintenance_reboot"] = reboot.mode(given["maintenance_reboot"])
-    return found
-
-
 def _plan(params: Mapping[str, Any]) -> tuple[list[str], dict[str, float], list[str]]:
-    return params["hosts"], _seconds(params), params["objections"]
-
-
-def _seconds(params: Mapping[str, Any]) -> dict[str, float]:
-    return {str(host): float(value) for host, value in params["seconds"].items()}
-
-
-def most_unavailable(text: str) -> str:
-    """A number of hosts, or a share of them. Raises PolicyError."""
-    number = text.strip().removesuffix("%").strip()
-    if not number.isascii() or not number.isdigit() or int(number) < 1:
-        raise PolicyError(f"max_unavailable is {text!r}: a number of hosts above 0 is expected, or a share such as 20%")
-    if text.strip().endswith("%"):
-        if int(number) > 100:
-            raise PolicyError(f"max_unavailable is {text!r}: at most 100% is expected")
-        return f"{number}%"
-    return number
-
-
-def most_per(given: Mapping[str, Any]) -> dict[str, int]:
-    """Name of a label -> how many hosts that share its value may be out at once. Raises PolicyError."""
-    for key, most in given.items():
-        if not str(most).isascii() or not str(most).isdigit() or int(most) < 1:
-            raise PolicyError(f"max_unavailable_per has {most!r} for {key}: a number of hosts above 0 is expected")
-    return {str(key): int(most) for key, most in given.items()}
+    return params["hosts"], of_hosts("seconds", params["seconds"]), params["objections"]

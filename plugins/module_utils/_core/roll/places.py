@@ -1,10 +1,16 @@
-"""How many hosts may be out at once: of the fleet, and of each rack, site, or whatever else groups them. Pure."""
+"""May one more host be out: how many may be at once, of the fleet and of each rack, site, or whatever else groups them;
+and when the next one may begin, by the soak after a host and the end of the maintenance window. Pure.
+
+The times are those that the record has, in UTC, and may be of a host whose clock is wrong after its reboot: so who
+rests also counts its own seconds, and whether a roll lives never hangs on them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ..model.wall import between
 from . import words
 from .record import Fleet, Roll, Stage
 
@@ -32,15 +38,15 @@ def budget(most: str, hosts: int) -> int:
 
 def unavailable(roll: Roll, fleet: Fleet, host: str) -> dict[str, str]:
     """Hosts that are out now, and why; `host` itself, which wants to begin, does not count."""
-    others = dict(fleet.out) if roll.count_others else {}
+    others = dict(fleet.out) if roll.terms.count_others else {}
     own = {entry.name: words.at_stage(entry) for entry in roll.hosts.values() if entry.is_out}
     return {name: why for name, why in {**others, **own}.items() if name != host}
 
 
 def limits(roll: Roll, fleet: Fleet, host: str, out: Mapping[str, str]) -> list[Limit]:
     """All that `host` must keep to, while `out` are out."""
-    found = [Limit(budget(roll.max_unavailable, len(fleet.hosts)), out)]
-    for key, most in roll.max_unavailable_per.items():
+    found = [Limit(budget(roll.terms.max_unavailable, len(fleet.hosts)), out)]
+    for key, most in roll.terms.max_unavailable_per.items():
         value = group(roll, fleet, host, key)
         same = {name: why for name, why in out.items() if value and group(roll, fleet, name, key) == value}
         found.append(Limit(most, same, f"{key} {value}"))
@@ -75,9 +81,54 @@ def coming_back(roll: Roll, host: str, targets: Iterable[str]) -> dict[str, str]
 
 def group(roll: Roll, fleet: Fleet, host: str, key: str) -> str:
     """The rack of a host, for example, as the inventory has it, or the platform; "": unknown."""
-    return roll.groups.get(host, {}).get(key) or fleet.labels.get(host, {}).get(key, "")
+    return roll.terms.groups.get(host, {}).get(key) or fleet.labels.get(host, {}).get(key, "")
 
 
-def in_no_group(keys: Iterable[str], hosts: Iterable[str], roll: Roll, fleet: Fleet) -> list[tuple[str, str]]:
+def in_no_group(roll: Roll, fleet: Fleet) -> list[tuple[str, str]]:
     """Hosts of which it is not known to which they belong, each with the key."""
-    return [(host, key) for key in keys for host in hosts if not group(roll, fleet, host, key)]
+    return [
+        (host, key)
+        for key in roll.terms.max_unavailable_per
+        for host in roll.hosts
+        if not group(roll, fleet, host, key)
+    ]
+
+
+def expected(roll: Roll, host: str) -> float:
+    """Seconds until it is done: by the plan, and what hosts of this roll took beyond theirs (work, reboot). One that
+    another command carried on says nothing of that: the time between the two is in it."""
+    beyond = [
+        between(entry.begun, entry.since) - roll.terms.seconds.get(entry.name, 0.0)
+        for entry in roll.hosts.values()
+        if entry.stage is Stage.DONE and entry.begun and not entry.carried_on
+    ]
+    return roll.terms.seconds.get(host, 0.0) + max([0.0, *beyond])
+
+
+def is_over(roll: Roll, now: str) -> str:
+    """That the window has ended; '': it has not."""
+    if not roll.terms.until or between(now, roll.terms.until) > 0:
+        return ""
+    return f"the window ended at {roll.terms.until} (maintenance_until)"
+
+
+def too_long(roll: Roll, host: str, now: str, first: float) -> str:
+    """Why the window has no time left for this host; '': it has. `first`: seconds until it begins."""
+    takes, until = first + expected(roll, host), roll.terms.until
+    if not until or takes < between(now, until):
+        return ""
+    return f"{host} takes about {words.minutes(takes)}, and the window ends at {until} (maintenance_until)"
+
+
+def soaks(roll: Roll, now: str, rested: float = 0.0, watched: bool = False) -> tuple[str, float]:
+    """(the host that was done last, seconds until the next may begin); ('', 0): at once.
+
+    `rested`: seconds for which the next one has waited for that, by its own clock. `watched`: it saw that host under
+    way, so its own clock is enough, and one that is slow after its reboot shortens nothing.
+    """
+    done = [entry for entry in roll.hosts.values() if entry.stage is Stage.DONE]
+    if not roll.terms.soak or not done:
+        return "", 0.0
+    last = max(done, key=lambda entry: entry.since)
+    left = roll.terms.soak - (rested if watched else max(rested, between(last.since, now)))
+    return (last.name, left) if left > 0 else ("", 0.0)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..model.columns import count
-from ..model.wall import after
-from . import table, window
+from ..model.policy import PolicyError
+from ..model.wall import after, between
+from . import places, table
 from .record import Roll, Stage, State
 
 _LONGEST = 4000  # characters of why a roll was refused, in its record
@@ -67,16 +69,33 @@ def unreached(tried: Mapping[str, str | None]) -> list[str]:
     ]
 
 
+def seconds_of(plan: Mapping[str, Any]) -> dict[str, float]:
+    """Host -> seconds of its transfers and stops, from Plan.to_dict()."""
+    return {host: float(step["duration"]) for step in plan["steps"] for host in step["hosts"]}
+
+
+def order_of(plan: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
+    """The hosts in the order of the plan's steps; those that it does not have last, as they were given.
+
+    Raises PolicyError for a plan that does not fit.
+    """
+    refusal = plan.get("refusal")
+    if refusal:
+        raise PolicyError(f"the plan does not fit: {refusal['sentence']}")
+    ranks = {host: rank for rank, host in enumerate(host for step in plan["steps"] for host in step["hosts"])}
+    return sorted(hosts, key=lambda host: ranks.get(host, len(ranks)))
+
+
 def with_plan(roll: Roll, order: Sequence[str], seconds: Mapping[str, float], out: Collection[str]) -> Roll:
     """In the order of the plan. `out`: hosts that are out already keep their place before all others.
 
     Who wants to pause after a host has thought of an order, and keeps it.
     """
     new = copy.deepcopy(roll)
-    ranks = {host: rank for rank, host in enumerate(() if roll.pause_after else order)}
+    ranks = {host: rank for rank, host in enumerate(() if roll.terms.pause_after else order)}
     listed = sorted(new.hosts.values(), key=lambda entry: (entry.name not in out, ranks.get(entry.name, len(ranks))))
     new.hosts = {entry.name: entry for entry in listed}
-    new.seconds = {**new.seconds, **seconds}
+    new.terms = replace(new.terms, seconds={**new.terms.seconds, **seconds})
     return new
 
 
@@ -124,14 +143,14 @@ def ready(roll: Roll, now: str) -> str:
 def seconds_left(roll: Roll, now: str) -> float | None:
     """Until the last host is done. None: not known, as before the first host is done nobody knows what the user's
     tasks and the reboot take."""
-    if not roll.seconds or not roll.in_stage(Stage.DONE):
+    if not roll.terms.seconds or not roll.in_stage(Stage.DONE):
         return None
     # Of a share the record does not say how many hosts it is: as many as are out now.
-    at_once = int(roll.max_unavailable) if roll.max_unavailable.isdigit() else max(1, len(roll.out))
+    at_once = int(most) if (most := roll.terms.max_unavailable).isdigit() else max(1, len(roll.out))
     left = waiting = 0.0
     for entry in roll.hosts.values():
         if entry.stage is Stage.WAITING:
-            waiting += window.expected(roll, entry.name) + roll.soak
+            waiting += places.expected(roll, entry.name) + roll.terms.soak
         elif entry.is_out:
-            left = max(left, window.expected(roll, entry.name) - window.between(entry.begun, now) + entry.idle)
+            left = max(left, places.expected(roll, entry.name) - between(entry.begun, now) + entry.idle)
     return left + waiting / at_once

@@ -23,19 +23,7 @@ WRITERS = (
 NEEDRESTART = ("needrestart", "-b", "-k", "-r", "l")
 DNF = ("dnf", "-q", "needs-restarting", "-r")
 _NAMED = 3  # packages
-# What maintenance_reboot may say, beside true and false: always and never.
-MODES = ("auto", "always", "never")
-_TRUE = ("true", "yes", "on", "1", "y", "t")
 _AFTER = (Stage.CHECKING, Stage.RESTORING)
-
-
-def mode(given: Any) -> str:
-    """always, never, or auto. An empty text, as surveys give it, is as good as not given."""
-    if given is None or given == "":
-        return "always"
-    if given in MODES:
-        return str(given)
-    return "always" if str(given).lower() in _TRUE else "never"
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Protocol
 
-from ..model.record import RecordError, known
+from ..model.record import RecordError, check, known
+from .terms import MOVE_BACK, Terms
 
 SCHEMA = 1
-# The option with which VMs go back to where they were, once all hosts are done.
-MOVE_BACK = "maintenance_move_back"
 
 
 class Stage(str, Enum):
@@ -103,16 +102,10 @@ class Roll:
     """One roll. `run`: of the ansible-playbook that carries it on; it changes with a resume.
     `run_before`: whose roll it was until then, which may not know it yet; '': nobody's.
 
-    `beat` grows with each write: a roll whose beat grows is alive. `options`: those of the command
-    that another command must share to carry it on. `max_unavailable`: a number of hosts, or a share
-    with %. `max_unavailable_per`: label, the rack for example, and how many hosts with the same value of it.
-    `groups`: these values, of the hosts of which the inventory has them. `count_others`: hosts that others
-    cordoned, drain, or that are dead count as well.
-
-    `soak`: seconds after a host is done before the next begins. `pause_after`: the host after which no further
-    one does. `until`: UTC, by when hosts must be done. `seconds`: what each takes, by the plan. `paused`: why no
-    further one begins though none failed. `playbook`: the process of `run`, as _playbook/lives has it; '': not known.
-    `idle`: seconds for which no command worked on it. `let_finish`: its abort lets migrations end that run.
+    `beat` grows with each write: a roll whose beat grows is alive. `terms`: of the command; their keys are stored
+    beside the others. `paused`: why no further host begins though none failed. `playbook`: the process of `run`, as
+    _playbook/lives has it; '': not known. `idle`: seconds for which no command worked on it. `let_finish`: its abort
+    lets migrations end that run.
     """
 
     id: str
@@ -121,20 +114,11 @@ class Roll:
     reason: str
     begun: str
     hosts: dict[str, HostEntry]
-    options: dict[str, str] = field(default_factory=dict)
+    terms: Terms = field(default_factory=Terms)
     state: State = State.RUNNING
     beat: int = 0
     written: str = ""
-    max_unavailable: str = "1"
-    max_unavailable_per: dict[str, int] = field(default_factory=dict)
-    groups: dict[str, dict[str, str]] = field(default_factory=dict)
-    max_failures: int = 0
-    count_others: bool = True
     run_before: str = ""
-    soak: float = 0.0
-    pause_after: str = ""
-    until: str = ""
-    seconds: dict[str, float] = field(default_factory=dict)
     paused: str = ""
     playbook: str = ""
     idle: int = 0
@@ -142,7 +126,7 @@ class Roll:
 
     @property
     def moves_back(self) -> bool:
-        return self.options.get(MOVE_BACK) == str(True)
+        return self.terms.options.get(MOVE_BACK) == str(True)
 
     @property
     def is_through(self) -> bool:
@@ -172,7 +156,9 @@ class Roll:
             }
             for entry in self.hosts.values()
         ]
-        return {**vars(self), "state": self.state.value, "hosts": hosts}
+        found = {**vars(self), **vars(self.terms), "state": self.state.value, "hosts": hosts}
+        del found["terms"]
+        return found
 
     def to_json(self) -> str:
         return json.dumps({**self.to_dict(), "schema": SCHEMA}, separators=(",", ":"))
@@ -188,8 +174,9 @@ class Roll:
                 )
             entries = [_entry(host) for host in raw.pop("hosts")]
             state = State(raw.pop("state"))
-            roll = known(cls, {**raw, "state": state, "hosts": {entry.name: entry for entry in entries}})
-            _check(roll)
+            terms = Terms(**{one.name: raw.pop(one.name) for one in fields(Terms) if one.name in raw})
+            roll = known(cls, {**raw, "state": state, "terms": terms, "hosts": {one.name: one for one in entries}})
+            check(roll, terms, *entries)
         except RecursionError:
             raise RecordError("the record of the roll is not readable: nested too deeply") from None
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
@@ -202,37 +189,6 @@ def _entry(raw: Mapping[str, Any]) -> HostEntry:
     entry.stage = Stage(entry.stage)
     entry.failed_in = Stage(entry.failed_in) if entry.failed_in else None
     return entry
-
-
-_TEXTS = (
-    *("id", "run", "run_before", "requester", "reason", "begun", "written"),
-    "max_unavailable",
-    "pause_after",
-    "until",
-    "paused",
-    "playbook",
-)
-
-
-def _check(roll: Roll) -> None:
-    """Raises TypeError for a field of another kind than the rules expect."""
-    for name in _TEXTS:
-        if not isinstance(getattr(roll, name), str):
-            raise TypeError(f"{name} is no text")
-    for entry in roll.hosts.values():
-        texts = [entry.name, entry.since, entry.boot_id, entry.message, entry.begun, *entry.away.values()]
-        if not all(isinstance(text, str) for text in texts) or not isinstance(entry.tally, dict):
-            raise TypeError("a field of a host is of another kind")
-    numbers = all(isinstance(value, int) for value in (roll.beat, roll.max_failures, roll.idle))
-    numbers = numbers and all(isinstance(one, int) for e in roll.hosts.values() for one in (e.idle, e.idle_draining))
-    numbers = numbers and all(isinstance(value, (int, float)) for value in (roll.soak, *roll.seconds.values()))
-    numbers = numbers and all(isinstance(value, int) for value in roll.max_unavailable_per.values())
-    if not numbers or not isinstance(roll.options, dict) or not all(map(_is_dict, roll.groups.values())):
-        raise TypeError("beat, max_failures, soak, seconds, idle or options are of another kind")
-
-
-def _is_dict(value: object) -> bool:
-    return isinstance(value, dict)
 
 
 # Why a host is out of which a drain that is no roll's has the record.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from . import places, stages, window, words
+from ..model.wall import between
+from . import places, stages, words
 from .owner import RollRefused, kept_elsewhere
 from .record import OVER, Fleet, HostEntry, Roll, Stage, State
+from .terms import Terms
 
 # Seconds without any other host at work in the playbook: those under way were left in the middle, without an error.
 LEFT_AFTER = 60.0
@@ -22,19 +24,10 @@ class Ask:
     id: str
     run: str
     hosts: Sequence[str]
+    terms: Terms = field(default_factory=Terms)
     requester: str = ""
     reason: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
-    max_unavailable: str = "1"
-    max_unavailable_per: Mapping[str, int] = field(default_factory=dict)
-    groups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    max_failures: int = 0
-    count_others: bool = True
     take_over: bool = False
-    soak: float = 0.0
-    pause_after: str = ""
-    until: str = ""
-    seconds: Mapping[str, float] = field(default_factory=dict)
     playbook: str = ""
 
 
@@ -93,8 +86,8 @@ def begin(old: Roll | None, ask: Ask, dead: bool, fleet: Fleet, now: str) -> Ver
     """
     if old is not None and old.run == ask.run and old.state is State.RUNNING:
         return Verdict(Answer.GO)
-    if ask.pause_after and ask.pause_after not in ask.hosts:
-        raise RollRefused(words.pauses_nowhere(ask.pause_after, ask.hosts))
+    if ask.terms.pause_after not in ("", *ask.hosts):
+        raise RollRefused(words.pauses_nowhere(ask.terms.pause_after, ask.hosts))
     if old is None or old.state in OVER:
         elsewhere = kept_elsewhere(old, fleet)
         if elsewhere and not ask.take_over:
@@ -103,7 +96,7 @@ def begin(old: Roll | None, ask: Ask, dead: bool, fleet: Fleet, now: str) -> Ver
     lives = old.state in (State.RUNNING, State.ABORTING) and not dead
     if lives and not ask.take_over:
         return Verdict(Answer.WATCH, None, words.is_under_way(old))
-    differs = words.differences(old, ask.hosts, ask.options)
+    differs = words.differences(old, ask.hosts, ask.terms.options)
     if (differs or old.state is State.ABORTING) and not ask.take_over:
         raise RollRefused(words.is_unfinished(old, differs))
     roll = _with_groups(_resumed(old, ask, now, fleet), fleet)
@@ -120,17 +113,8 @@ def _new(ask: Ask, fleet: Fleet, now: str) -> Roll:
         reason=ask.reason,
         begun=now,
         hosts={name: HostEntry(name, Stage.WAITING, now) for name in order},
-        options=dict(ask.options),
+        terms=ask.terms,
         written=now,
-        max_unavailable=ask.max_unavailable,
-        max_unavailable_per=dict(ask.max_unavailable_per),
-        groups={name: dict(found) for name, found in ask.groups.items()},
-        max_failures=ask.max_failures,
-        count_others=ask.count_others,
-        soak=ask.soak,
-        pause_after=ask.pause_after,
-        until=ask.until,
-        seconds=dict(ask.seconds),
         playbook=ask.playbook,
     )
 
@@ -143,15 +127,11 @@ def _resumed(old: Roll, ask: Ask, now: str, fleet: Fleet) -> Roll:
     roll.run, roll.run_before, roll.playbook = ask.run, old.run, ask.playbook
     roll.state, roll.written = State.RUNNING, now
     roll.requester, roll.reason = ask.requester or old.requester, ask.reason or old.reason
-    roll.options, roll.count_others = dict(ask.options), ask.count_others
-    roll.max_unavailable, roll.max_failures = ask.max_unavailable, ask.max_failures
-    roll.max_unavailable_per = dict(ask.max_unavailable_per)
-    roll.groups = {name: dict(found) for name, found in ask.groups.items()}
-    roll.soak, roll.until, roll.paused = ask.soak, ask.until, ""
-    roll.seconds = {**roll.seconds, **ask.seconds}
-    at = roll.hosts.get(ask.pause_after)
-    # The same command goes on: it has paused there already.
-    roll.pause_after = "" if at is not None and at.stage is Stage.DONE else ask.pause_after
+    roll.paused = ""
+    roll.terms = replace(ask.terms, seconds={**old.terms.seconds, **ask.terms.seconds})
+    at = roll.hosts.get(ask.terms.pause_after)
+    if at is not None and at.stage is Stage.DONE:  # the same command goes on: it has paused there already
+        roll.terms = replace(roll.terms, pause_after="")
     for entry in roll.hosts.values():
         if entry.stage is Stage.GIVEN_BACK:
             entry.stage, entry.begun, entry.emptied = Stage.WAITING, "", ""
@@ -170,17 +150,17 @@ def _resumed(old: Roll, ask: Ask, now: str, fleet: Fleet) -> Roll:
 def _lay(roll: Roll, now: str) -> None:
     """Count the time for which nobody worked on it: on a host since it failed, else since the last word of its
     playbook."""
-    roll.idle += round(max(0.0, window.between(roll.written, now)))
+    roll.idle += round(max(0.0, between(roll.written, now)))
     for entry in roll.hosts.values():
         if entry.is_out:
             since = entry.since if entry.stage is Stage.FAILED else roll.written
-            lay = round(max(0.0, window.between(since, now)))
+            lay = round(max(0.0, between(since, now)))
             entry.idle += lay
             entry.idle_draining += 0 if entry.emptied else lay
 
 
 def _with_groups(roll: Roll, fleet: Fleet) -> Roll:
-    unknown = places.in_no_group(roll.max_unavailable_per, roll.hosts, roll, fleet)
+    unknown = places.in_no_group(roll, fleet)
     if unknown:
         raise RollRefused(words.is_in_no_group(unknown))
     return roll
@@ -243,12 +223,12 @@ def turn(
         return Verdict(Answer.GO, again, words.carries_on(entry), still)
     if not stages.may_begin(roll):
         return Verdict(Answer.CLOSED, None, words.is_closed(host, roll.in_stage(Stage.FAILED), roll.paused))
-    over = window.is_over(roll, now)
+    over = places.is_over(roll, now)
     if over:
         return Verdict(Answer.CLOSED, stages.paused(roll, over), words.is_closed(host, (), over))
     away = {} if left else places.coming_back(roll, host, targets)
-    soak = window.soaks(roll, now, rested, watched)
-    return _place(roll, host, fleet, now, in_vain, left, soak, away)
+    rest = places.soaks(roll, now, rested, watched)
+    return _place(roll, host, fleet, now, in_vain, left, rest, away)
 
 
 def _place(
@@ -258,22 +238,22 @@ def _place(
     now: str,
     in_vain: bool,
     left: bool,
-    soak: tuple[str, float],
+    rest: tuple[str, float],
     away: Mapping[str, str],
 ) -> Verdict:
     """Is there a place for a host that waits? Those before it in the order have theirs first. `away`: hosts that its
-    VMs need, and why they are not there yet. `soak`: after which host it still has to rest, and for how long."""
+    VMs need, and why they are not there yet. `rest`: after which host it still has to rest, and for how long."""
     out = places.unavailable(roll, fleet, host)
     ahead = [] if left else places.before(roll, fleet, host)
     if not places.used_up(roll, fleet, host, {**out, **dict.fromkeys(ahead, "")}):
         if away:
             return Verdict(Answer.WAIT, None, words.waits_for_targets(host, away), waits_for=tuple(away))
-        after, seconds = soak
-        over = window.too_long(roll, host, now, seconds)
+        after, seconds = rest
+        over = places.too_long(roll, host, now, seconds)
         if over:
             return Verdict(Answer.CLOSED, stages.paused(roll, over), words.is_closed(host, (), over))
         if after:
-            return Verdict(Answer.WAIT, None, words.soaks(host, after, roll.soak), rests=True)
+            return Verdict(Answer.WAIT, None, words.soaks(roll, host, after), rests=True)
         return Verdict(Answer.GO, stages.with_stage(roll, host, Stage.DRAINING, now), "", _ALL)
     limit = places.used_up(roll, fleet, host, out)
     if limit is None:

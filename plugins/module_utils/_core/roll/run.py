@@ -31,7 +31,7 @@ def begin(
         old, seen = store.read()
         dead = watch.dead(old, clock)
         new = old is None or old.state in OVER
-        fleet = store.fleet() if new or ask.max_unavailable_per or ask.take_over else Fleet(())
+        fleet = store.fleet() if new or ask.terms.max_unavailable_per or ask.take_over else Fleet(())
         verdict = rules.begin(old, ask, dead, fleet, clock.wall())
         if verdict.answer is Answer.WATCH:
             if watch.moved or check:

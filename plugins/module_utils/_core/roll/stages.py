@@ -52,7 +52,7 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
     entry.begun = "" if stage is Stage.WAITING else entry.begun or (now if entry.is_out else "")
     if stage is Stage.EMPTY and not entry.emptied:
         entry.emptied = now
-    if stage is Stage.DONE and host == new.pause_after:
+    if stage is Stage.DONE and host == new.terms.pause_after:
         new.paused = words.pauses_after(host)
     if stage is not Stage.GIVEN_BACK:  # it keeps why it had failed
         entry.message = message
@@ -84,7 +84,7 @@ def left_free(roll: Roll) -> frozenset[str]:
 
 def may_begin(roll: Roll) -> bool:
     """May further hosts begin, as far as failures and a pause go?"""
-    return not roll.paused and len(roll.in_stage(Stage.FAILED)) <= roll.max_failures
+    return not roll.paused and len(roll.in_stage(Stage.FAILED)) <= roll.terms.max_failures
 
 
 def paused(roll: Roll, why: str) -> Roll:

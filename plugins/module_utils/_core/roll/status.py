@@ -13,12 +13,12 @@ from ..model.columns import columns
 from ..model.observation import IN_POST_COPY, Mode
 from ..model.record import Intent
 from ..model.tally import tally, undone
+from ..model.wall import between
 from ..reasons.reason import advised
 from . import figures, rules, words
 from .record import AT_REST, OVER, OWN_DRAIN, Fleet, HostEntry, Roll, Stage, State
 from .rules import Answer
 from .table import in_order, long
-from .window import between
 
 Row = dict[str, Any]
 _STATES = {"moved": "left", "cold_moved": "left", "stopped": "stopped", "saved": "stopped", "restored": "back"}

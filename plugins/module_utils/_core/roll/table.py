@@ -86,7 +86,7 @@ def _against_plan(roll: Roll, entries: Sequence[HostEntry]) -> tuple[str, str]:
     """How long it took until they were empty, and what the plan said of that."""
     whole = [seconds(e.begun, e.emptied, e.idle_draining) for e in entries if e.emptied]
     took = [found for found in whole if found is not None]
-    by_plan = [roll.seconds[e.name] for e in entries if e.name in roll.seconds]
+    by_plan = [roll.terms.seconds[e.name] for e in entries if e.name in roll.terms.seconds]
     return long(sum(took)) if took else "-", long(sum(by_plan)) if by_plan else "-"
 
 

@@ -66,8 +66,8 @@ def differences(roll: Roll, hosts: Sequence[str], options: Mapping[str, str]) ->
     found = []
     if set(hosts) != set(roll.hosts):
         found.append(f"its hosts are {_names(roll.hosts)}, not {_names(hosts)}")
-    for name in sorted({*roll.options, *options}):
-        old, new = roll.options.get(name, ""), options.get(name, "")
+    for name in sorted({*roll.terms.options, *options}):
+        old, new = roll.terms.options.get(name, ""), options.get(name, "")
         if old != new:
             found.append(f"its {name} is '{old}', not '{new}'")
     return "; ".join(found)
@@ -180,8 +180,8 @@ def minutes(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def soaks(host: str, after: str, seconds: float) -> str:
-    return f"{host} waits for its turn: {minutes(seconds)} after {after} (maintenance_soak)"
+def soaks(roll: Roll, host: str, after: str) -> str:
+    return f"{host} waits for its turn: {minutes(roll.terms.soak)} after {after} (maintenance_soak)"
 
 
 def pauses_after(host: str) -> str:

@@ -9,7 +9,8 @@ from typing import Any
 
 from ..._core.recovery.nodes import told
 from ..._core.roll.owner import RollRefused
-from ..._core.roll.record import MOVE_BACK, OWN_DRAIN, Fleet
+from ..._core.roll.record import OWN_DRAIN, Fleet
+from ..._core.roll.terms import MOVE_BACK
 from ..api.client import Client
 from ..api.cluster import no_targets, read_cluster
 from ..api.errors import KubeError
@@ -71,7 +72,7 @@ def boot_id(client: Client, node: str) -> str:
 
 def check_targets(client: Client, params: Mapping[str, Any]) -> None:
     """Before a roll after which VMs go back: can they be sent to where they were? Raises RollRefused, KubeError."""
-    if params["state"] != "begun" or not params["settings"].get(MOVE_BACK):
+    if params["state"] != "begun" or not params["options"].get(MOVE_BACK):
         return
     cannot = no_targets(read_cluster(client))
     if cannot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Asked, acts
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
-    MOVE_BACK,
     Clock,
     Fleet,
     HostEntry,
@@ -18,6 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rec
     Stage,
     State,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import MOVE_BACK, Terms
 
 NOW = "2026-01-01T00:00:00Z"
 CLOCK = Clock(lambda: 0.0, lambda: NOW, lambda _seconds: None)
@@ -30,7 +31,7 @@ class Store:
     def __init__(self, move_back: bool = True, hosts: str = "ab", state: State = State.RUNNING) -> None:
         entries = {name: HostEntry(name, Stage.DRAINING, NOW) for name in hosts}
         options = {MOVE_BACK: "True"} if move_back else {}
-        self.text = Roll("r1", "me", "", "", NOW, entries, options, state).to_json()
+        self.text = Roll("r1", "me", "", "", NOW, entries, Terms(options=options), state).to_json()
 
     def read(self) -> tuple[Roll | None, str]:
         return Roll.from_json(self.text), self.text
@@ -153,7 +154,7 @@ def test_vms_of_a_host_that_is_not_in_the_play_are_moved_by_the_first() -> None:
 def test_a_pause_after_the_last_host_is_no_end_while_vms_are_away() -> None:
     store = Store()
     roll = store.roll
-    roll.pause_after = "b"
+    roll.terms = replace(roll.terms, pause_after="b")
     store.text = roll.to_json()
     store.empty("a", u1="b")
     store.done()

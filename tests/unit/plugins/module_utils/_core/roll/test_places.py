@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import options, rules, stages
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules, stages, terms
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Answer, Ask
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.roll.asking import ask as wanted
 
 NOW = "2026-01-01T00:00:00Z"
 RACKS = {"a": "r1", "b": "r1", "c": "r2", "d": "r2"}
@@ -17,8 +20,7 @@ GROUPS = {host: {"rack": rack} for host, rack in RACKS.items()}
 
 
 def ask(**more: object) -> Ask:
-    wanted = {"max_unavailable": "3", "max_unavailable_per": {"rack": 1}, **more}
-    return Ask(id="7f3a", run="one", hosts=[*RACKS], **wanted)  # type: ignore[arg-type]
+    return wanted(hosts=[*RACKS], **{"max_unavailable": "3", "max_unavailable_per": {"rack": 1}, **more})
 
 
 def new(fleet: Fleet = LABELLED, **more: object) -> Roll:
@@ -101,7 +103,7 @@ def test_a_host_of_others_takes_the_place_of_its_rack() -> None:
 def test_where_no_rack_has_a_place_the_roll_stops() -> None:
     fleet = Fleet(LABELLED.hosts, {"a": "does not answer", "c": "does not answer"}, labels=LABELLED.labels)
     roll = at(new(fleet, count_others=False), a=Stage.DONE, c=Stage.DONE)
-    roll.count_others = True
+    roll.terms = replace(roll.terms, count_others=True)
     verdict = rules.turn(roll, "b", fleet, "", NOW)
     assert verdict.roll is not None and verdict.roll.state is State.STOPPED
 
@@ -115,13 +117,13 @@ def test_a_host_without_a_rack_is_known_before_the_first_one() -> None:
 
 def test_it_is_kept_in_the_record_and_given_anew_with_the_same_command() -> None:
     roll = Roll.from_json(rules.end(at(new(groups=GROUPS), a=Stage.DRAINING)).to_json())
-    assert (roll.max_unavailable_per, roll.groups) == ({"rack": 1}, GROUPS)
+    assert (roll.terms.max_unavailable_per, roll.terms.groups) == ({"rack": 1}, GROUPS)
     again = rules.begin(roll, ask(max_unavailable_per={"rack": 2}, groups=GROUPS), True, LABELLED, NOW).roll
-    assert again is not None and again.max_unavailable_per == {"rack": 2}
+    assert again is not None and again.terms.max_unavailable_per == {"rack": 2}
 
 
 @pytest.mark.parametrize("most", [0, -1, "one", "", None, 1.5, "50%"])
 def test_it_is_a_number_of_hosts(most: object) -> None:
     with pytest.raises(PolicyError, match=r"max_unavailable_per has .* for rack: a number of hosts above 0"):
-        options.most_per({"rack": most})
-    assert options.most_per({"rack": "2"}) == {"rack": 2}
+        terms.most_per("max_unavailable_per", {"rack": most})
+    assert terms.most_per("", {"rack": "2"}) == {"rack": 2}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.stages import left_free
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import Terms
 
 FITS: dict[str, Any] = {"refusal": None, "vms_moved": 12, "stops": 2, "moves": 14, "fits_if": [], "duration": 252.0}
 FULL: dict[str, Any] = {**FITS, "refusal": {"sentence": "step 2 does not fit"}}
@@ -64,7 +66,9 @@ def test_when_it_is_ready_is_known_once_a_host_has_shown_what_work_and_reboot_ta
     first = entry("a", Stage.DRAINING, "10:00:00", "10:00:00")
     rest = [entry("b", Stage.WAITING, "", "10:00:00"), entry("c", Stage.WAITING, "", "10:00:00")]
     seconds = {"a": 60.0, "b": 30.0, "c": 90.0}
-    roll = Roll("7f3a", "run", "", "", "2026-03-01T10:00:00Z", {e.name: e for e in (first, *rest)}, seconds=seconds)
+    roll = Roll(
+        "7f3a", "run", "", "", "2026-03-01T10:00:00Z", {e.name: e for e in (first, *rest)}, terms=Terms(seconds=seconds)
+    )
     assert planned.seconds_left(roll, "2026-03-01T10:01:00Z") is None
     assert planned.ready(roll, "2026-03-01T10:01:00Z") == ""
     roll.hosts["a"] = entry("a", Stage.DONE, "10:00:00", "10:03:00")  # two minutes more than its transfers
@@ -72,7 +76,7 @@ def test_when_it_is_ready_is_known_once_a_host_has_shown_what_work_and_reboot_ta
     roll.hosts["b"] = entry("b", Stage.EMPTY, "10:03:00", "10:04:00")
     assert planned.seconds_left(roll, "2026-03-01T10:04:00Z") == 90 + 210
     assert planned.ready(roll, "2026-03-01T10:04:00Z") == "2026-03-01T10:09:00Z"
-    roll.soak = 60.0  # before the one host that waits
+    roll.terms = replace(roll.terms, soak=60.0)  # before the one host that waits
     assert planned.ready(roll, "2026-03-01T10:04:00Z") == "2026-03-01T10:10:00Z"
 
 
@@ -85,10 +89,10 @@ def test_of_a_share_as_many_go_on_together_as_do_now() -> None:
     rest = [entry(name, Stage.WAITING, "", "10:00:00") for name in "defg"]
     hosts = {one.name: one for one in (done, *out, *rest)}
     seconds = dict.fromkeys("abcdefg", 60.0)
-    roll = Roll("7f3a", "run", "", "", "2026-03-01T10:00:00Z", hosts, seconds=seconds)
+    roll = Roll("7f3a", "run", "", "", "2026-03-01T10:00:00Z", hosts, terms=Terms(seconds=seconds))
     left = {}
     for most in ("1", "2", "20%"):
-        roll.max_unavailable = most
+        roll.terms = replace(roll.terms, max_unavailable=most)
         left[most] = planned.seconds_left(roll, "2026-03-01T10:01:00Z")
     assert left == {"1": 60 + 4 * 60, "2": 60 + 2 * 60, "20%": 60 + 2 * 60}
 

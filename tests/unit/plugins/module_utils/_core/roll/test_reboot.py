@@ -7,7 +7,6 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reboot import (
     Told,
     in_vain,
-    mode,
     need,
     of_dnf,
     of_file,
@@ -16,6 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reb
     with_recovery,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Stage
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import reboot_mode
 
 KERNELS = "NEEDRESTART-VER: 3.6\nNEEDRESTART-KCUR: 6.1.0-1\nNEEDRESTART-KEXP: 6.1.0-2\n"
 
@@ -29,7 +29,7 @@ KERNELS = "NEEDRESTART-VER: 3.6\nNEEDRESTART-KCUR: 6.1.0-1\nNEEDRESTART-KEXP: 6.
     ],
 )
 def test_what_maintenance_reboot_says(mode_of: str, values: list[object]) -> None:
-    assert {mode(value) for value in values} == {mode_of}
+    assert {reboot_mode(value) for value in values} == {mode_of}
 
 
 def test_one_that_says_yes_is_enough() -> None:

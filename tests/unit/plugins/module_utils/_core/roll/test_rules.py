@@ -14,7 +14,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rec
     Stage,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Answer, Ask, Step
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Answer, Step
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.roll.asking import ask
 
 NOW = "2026-01-01T00:00:00Z"
 HOSTS = ("a", "b", "c")
@@ -22,12 +23,8 @@ FLEET = Fleet(HOSTS)
 ALL = tuple(Step)
 
 
-def ask(run: str = "one", hosts: tuple[str, ...] = HOSTS, **more: object) -> Ask:
-    return Ask(id="7f3a", run=run, hosts=hosts, **more)  # type: ignore[arg-type]
-
-
 def new(fleet: Fleet = FLEET, **more: object) -> Roll:
-    roll = rules.begin(None, ask(**more), False, fleet, NOW).roll  # type: ignore[arg-type]
+    roll = rules.begin(None, ask(**more), False, fleet, NOW).roll
     assert roll is not None
     return roll
 

@@ -23,6 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused, RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Ask
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import Terms
 
 HOSTS = ("a", "b", "c")
 
@@ -256,7 +257,7 @@ def test_the_table_says_what_the_roll_did(store: Store, time: Time) -> None:
     clock = time.clock()
     clock.wall = lambda: f"2026-01-01T00:00:{int(time.at) % 60:02}Z"
     time.at = 0.0
-    ask = Ask(id="mi", run="mine", hosts=HOSTS, seconds={"a": 3.0, "b": 61.0})
+    ask = Ask(id="mi", run="mine", hosts=HOSTS, terms=Terms(seconds={"a": 3.0, "b": 61.0}))
     run.begin(store, ask, clock, 99, {})
     run.turn(store, "a", "mine", "boot", clock, 99, {}, 3600)
     for stage in (Stage.EMPTY, Stage.CHECKING, Stage.RESTORING, Stage.DONE):
@@ -305,7 +306,9 @@ def test_the_time_for_which_a_host_lay_is_not_counted(store: Store, time: Time) 
 def test_why_a_host_failed_is_told_once(store: Store, time: Time) -> None:
     """The task that notes it says so itself. Hosts that failed alike are named together."""
     clock = time.clock()
-    run.begin(store, Ask(id="mi", run="mine", hosts=HOSTS, max_unavailable="3", max_failures=2), clock, 99, {})
+    run.begin(
+        store, Ask(id="mi", run="mine", hosts=HOSTS, terms=Terms(max_unavailable="3", max_failures=2)), clock, 99, {}
+    )
     for host in HOSTS:
         run.turn(store, host, "mine", "boot", clock, 99, {}, 3600)
     for host in ("b", "c"):
@@ -511,7 +514,7 @@ def test_waiting_for_others_has_an_end(store: Store, time: Time) -> None:
 
 def test_who_rests_counts_its_own_seconds_from_slice_to_slice(store: Store, time: Time) -> None:
     """The wall clock of this test stands still, as that of a host may be an hour ahead."""
-    ask = Ask(id="mi", run="mine", hosts=HOSTS, soak=100.0)
+    ask = Ask(id="mi", run="mine", hosts=HOSTS, terms=Terms(soak=100.0))
     run.begin(store, ask, time.clock(), time.at, {})
     admit(store, time, "a", "mine")
     to_the_end(store, time, "a")
@@ -531,7 +534,7 @@ def test_a_roll_is_planned_before_its_first_host_alone(store: Store, time: Time)
     order, seconds = ["c", "a", "b"], {"c": 10.0, "a": 20.0, "b": 30.0}
     found = run.plan(store, "mine", order, seconds, (), time.clock())
     assert found["order"] == order
-    assert store.roll.seconds == seconds
+    assert store.roll.terms.seconds == seconds
     admit(store, time, "c", "mine")
     run.end(store, "mine", time.clock())
     assert begin(store, time, "other")["to_plan"] is False
@@ -558,6 +561,6 @@ def test_hosts_that_are_out_keep_their_place_before_the_plans(store: Store, time
 
 
 def test_who_pauses_after_a_host_keeps_the_order(store: Store, time: Time) -> None:
-    ask = Ask(id="mi", run="mine", hosts=HOSTS, pause_after="a")
+    ask = Ask(id="mi", run="mine", hosts=HOSTS, terms=Terms(pause_after="a"))
     run.begin(store, ask, time.clock(), time.at + 200, {})
     assert run.plan(store, "mine", ["c", "a", "b"], {}, (), time.clock())["order"] == [*HOSTS]

@@ -15,6 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rec
     Stage,
     State,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import Terms
 
 NOW, READ = "2026-01-01T00:00:00Z", "2026-01-01T00:00:12Z"
 RECORD = {
@@ -92,7 +93,7 @@ def test_a_vm_in_post_copy_is_on_two_hosts_neither_of_which_is_to_be_touched() -
 
 @pytest.mark.parametrize(("until", "said"), [("2026-03-02T05:00:00Z", ""), ("2026-03-01T05:00:00Z", "window ended")])
 def test_a_host_that_waits_in_an_open_window_is_not_said_to_be_too_late(until: str, said: str) -> None:
-    found = replace(roll(a=Stage.WAITING), until=until)
+    found = replace(roll(a=Stage.WAITING), terms=Terms(until=until))
     (row,) = status.rows(found, Fleet(("a",)), "2026-03-01T22:00:00Z")
     assert bool(row["message"]) is bool(said) and said in row["message"]
 

@@ -17,13 +17,10 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rec
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Answer, Ask, Step
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.roll.asking import ask
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 FLEET = Fleet(("a", "b", "c", "d"))
-
-
-def ask(run: str = "one", hosts: tuple[str, ...] = ("a", "b", "c"), **more: object) -> Ask:
-    return Ask(id="7f3a", run=run, hosts=hosts, **more)  # type: ignore[arg-type]
 
 
 def begun(old: Roll | None, asked: Ask) -> Roll:
@@ -33,7 +30,7 @@ def begun(old: Roll | None, asked: Ask) -> Roll:
 
 
 def new(**more: object) -> Roll:
-    return begun(None, ask(**more))  # type: ignore[arg-type]
+    return begun(None, ask(**more))
 
 
 def at(roll: Roll, **found: Stage) -> Roll:
@@ -96,7 +93,7 @@ def test_who_carries_a_roll_on_is_named_and_who_says_nothing_changes_no_name() -
 def test_a_roll_pauses_at_a_host_once(done: bool, again: str) -> None:
     old = new(pause_after="a")
     old = rules.end(at(old, a=Stage.DONE) if done else old)
-    assert begun(old, ask("two", pause_after="a")).pause_after == again
+    assert begun(old, ask("two", pause_after="a")).terms.pause_after == again
 
 
 def test_a_take_over_has_the_hosts_that_it_names_and_those_that_are_half_done() -> None:

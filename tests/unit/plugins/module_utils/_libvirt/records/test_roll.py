@@ -24,7 +24,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rec
     Stage,
     State,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Ask
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import roll as module
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.roll import (
@@ -32,6 +31,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recor
     RollVolumes,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import Generation, VolumeTorn
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.roll.asking import ask
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt import fakes
 
 QUORUM = ("a", "b", "c")
@@ -328,7 +328,7 @@ def of_fleet(hosts: Hosts, *quorum: str) -> RollVolumes:
 
 def begins(store: RollVolumes, **more: Any) -> dict[str, Any]:
     clock = Clock(lambda: 0.0, lambda: "2026-01-02T00:00:00Z", lambda _seconds: None)
-    return run.begin(store, Ask(id="new", run="new", hosts=("a", "b"), **more), clock, 0.0, {})
+    return run.begin(store, ask("new", ("a", "b"), "new", **more), clock, 0.0, {})
 
 
 def under_way(hosts: Hosts, *, state: State = State.STOPPED, begun: str = "2026-01-01T00:00:00Z") -> None:

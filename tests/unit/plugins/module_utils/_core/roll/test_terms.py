@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import rules, stages, window, words
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import (
+    places,
+    planned,
+    rules,
+    stages,
+    terms,
+    words,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Answer, Ask
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import SHARED
 
 HOSTS = ("a", "b", "c")
 FLEET = Fleet(HOSTS)
@@ -22,7 +35,7 @@ def clock(minutes: int) -> str:
 
 
 def new(old: Roll | None = None, dead: bool = False, **more: Any) -> Roll:
-    verdict = rules.begin(old, Ask("7f3a", "two" if old else "one", HOSTS, **more), dead, FLEET, clock(0))
+    verdict = rules.begin(old, Ask("7f3a", "two" if old else "one", HOSTS, terms.Terms(**more)), dead, FLEET, clock(0))
     assert verdict.roll is not None
     return Roll.from_json(verdict.roll.to_json())
 
@@ -40,13 +53,13 @@ def turn(roll: Roll, host: str, at: int) -> rules.Verdict:
 
 @pytest.mark.parametrize(("text", "seconds"), [("300", 300), ("5m", 300), ("1.5h", 5400), ("0", 0), ("90 s", 90)])
 def test_a_duration(text: str, seconds: float) -> None:
-    assert window.duration("soak", text) == seconds
+    assert terms.duration("soak", text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "5 minutes", "-1", "nan", "5d"])
 def test_what_is_no_duration_is_told(text: str) -> None:
     with pytest.raises(PolicyError, match=r"maintenance_soak is .*seconds are expected"):
-        window.duration("maintenance_soak", text)
+        terms.duration("maintenance_soak", text)
 
 
 @pytest.mark.parametrize(
@@ -69,9 +82,9 @@ def test_the_end_of_the_window_is_the_next_one_by_the_clock_of_the_controller(te
 
     if text and not found:
         with pytest.raises(PolicyError, match="which is over"):
-            window.until("until", text, now, zoned)
+            terms.until("until", text, now, zoned)
     else:
-        assert window.until("until", text, now, zoned) == found
+        assert terms.until("until", text, now, zoned) == found
 
 
 @pytest.mark.parametrize(
@@ -92,13 +105,13 @@ def test_the_window_ends_by_the_clock_on_the_wall_also_where_the_clocks_are_chan
         summer = "2026-03-29T02" <= time.isoformat() < "2026-10-25T03"
         return time.replace(tzinfo=timezone(timedelta(hours=2 if summer else 1)))
 
-    assert window.until("until", text, datetime.fromisoformat(now), berlin) == found
+    assert terms.until("until", text, datetime.fromisoformat(now), berlin) == found
 
 
 @pytest.mark.parametrize("text", ["25:00", "1350", "tomorrow", "06:00 Uhr"])
 def test_what_is_no_time_is_told(text: str) -> None:
     with pytest.raises(PolicyError, match="a time such as 06:00 is expected"):
-        window.until("until", text, datetime(2026, 3, 1, tzinfo=UTC), lambda time: time.replace(tzinfo=UTC))
+        terms.until("until", text, datetime(2026, 3, 1, tzinfo=UTC), lambda time: time.replace(tzinfo=UTC))
 
 
 def test_the_next_host_begins_when_the_soak_is_over() -> None:
@@ -162,7 +175,7 @@ def test_a_host_that_would_not_be_through_is_not_begun_and_the_roll_ends_well() 
     """By the plan each takes 60 s, and a took 9 min more: its work and reboot."""
     roll = new(until=clock(30), seconds=dict.fromkeys(HOSTS, 60.0))
     roll = through(roll, "a", 0, 10)
-    assert window.expected(roll, "b") == 600
+    assert places.expected(roll, "b") == 600
     assert turn(roll, "b", 19).answer is Answer.GO
     late = turn(roll, "b", 20)
     assert late.answer is Answer.CLOSED and late.roll is not None
@@ -197,11 +210,73 @@ def test_after_the_window_nobody_begins_even_where_nothing_is_known() -> None:
 
 def test_the_order_is_the_plans() -> None:
     plan = {"refusal": None, "steps": [{"hosts": ["c"]}, {"hosts": ["b", "d"]}]}
-    assert window.planned_order(plan, ["x", "a", "b", "c"]) == ["c", "b", "x", "a"]
+    assert planned.order_of(plan, ["x", "a", "b", "c"]) == ["c", "b", "x", "a"]
     with pytest.raises(PolicyError, match="the plan does not fit: no room"):
-        window.planned_order({**plan, "refusal": {"sentence": "no room"}}, ["a"])
+        planned.order_of({**plan, "refusal": {"sentence": "no room"}}, ["a"])
 
 
 def test_the_plan_says_what_each_host_takes() -> None:
     plan = {"steps": [{"hosts": ["a", "b"], "duration": 60}, {"hosts": ["c"], "duration": 5}]}
-    assert window.planned_seconds(plan) == {"a": 60.0, "b": 60.0, "c": 5.0}
+    assert planned.seconds_of(plan) == {"a": 60.0, "b": 60.0, "c": 5.0}
+
+
+# What other versions of the collection wrote, and read: no key of it changes or goes.
+STORED = {
+    "id": "7f3a",
+    "run": "one",
+    "requester": "ann",
+    "reason": "kernel",
+    "begun": "2026-03-01T04:00:00Z",
+    "hosts": [{"name": "a", "stage": "at work", "since": "2026-03-01T04:01:00Z"}, {"name": "b", "stage": "waiting"}],
+    "options": {"maintenance_reboot": "auto"},
+    "state": "running",
+    "beat": 7,
+    "written": "2026-03-01T04:01:00Z",
+    "max_unavailable": "20%",
+    "max_unavailable_per": {"rack": 2},
+    "groups": {"a": {"rack": "r1"}, "b": {"rack": "r1"}},
+    "max_failures": 1,
+    "count_others": False,
+    "run_before": "",
+    "soak": 300,
+    "pause_after": "b",
+    "until": "2026-03-01T06:00:00Z",
+    "seconds": {"a": 60, "b": 61.5},
+    "paused": "",
+    "playbook": "",
+    "idle": 3,
+    "let_finish": False,
+    "schema": 1,
+}
+
+
+def test_a_record_of_another_version_is_read_and_written_with_its_keys() -> None:
+    roll = Roll.from_json(json.dumps(STORED))
+    assert json.loads(roll.to_json()) == STORED
+    least = {key: STORED[key] for key in ("id", "run", "requester", "reason", "begun", "hosts", "state", "schema")}
+    assert Roll.from_json(json.dumps(least)).terms == terms.Terms()
+
+
+@pytest.mark.parametrize(("key", "value"), [("soak", "5m"), ("max_failures", True), ("groups", {"a": "r1"})])
+def test_a_term_of_another_kind_is_no_record(key: str, value: object) -> None:
+    with pytest.raises(RecordError, match=f"{key} is .*, expected"):
+        Roll.from_json(json.dumps({**STORED, key: value}))
+
+
+def test_a_command_that_carries_on_brings_its_own_terms() -> None:
+    """All of them, but for the seconds of a plan that it has not."""
+    asked = {**{name: spec["default"] for name, spec in terms.TERMS_SPEC.items()}, "soak": "2m", "max_failures": 3}
+    mine = terms.Terms.of({**asked, "seconds": {"b": 5}})
+    old = stages.with_stage(Roll.from_json(json.dumps(STORED)), "a", Stage.FAILED, clock(2))
+    verdict = rules.begin(rules.end(old), Ask("", "two", ("a", "b"), mine, take_over=True), True, FLEET, clock(3))
+    assert verdict.roll is not None and verdict.roll.terms == replace(mine, seconds={"a": 60, "b": 5.0})
+
+
+def test_each_term_is_a_variable_of_the_playbook() -> None:
+    """Where it is left out its default stands once, in Terms."""
+    ours = Path(__file__).parents[6]
+    task = yaml.safe_load((ours / "playbooks/tasks/roll_begin.yml").read_text("utf-8"))[0]
+    request = task["virtops.maintenance.maintenance_roll"]["request"]
+    found_elsewhere = {"options", "groups", "seconds"}  # several variables, the inventory, the plan
+    for name in set(terms.TERMS_SPEC) - found_elsewhere:
+        assert f"maintenance_{name} | default(omit" in request[name] and f"maintenance_{name}" in SHARED
