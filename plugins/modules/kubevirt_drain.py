@@ -578,7 +578,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import METRICS_SPEC
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import plan
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request, run_slice
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import run_slice
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.work import Request
 from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 
 

@@ -153,7 +153,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import FAILURES
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.metrics import METRICS_SPEC
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.work import Request
 
 
 def main() -> None:

@@ -160,7 +160,7 @@ def test_the_lease_is_given_back_though_the_roll_was_closed_after_the_last_write
     """The abort that closed it waits for the Lease."""
     sim.add_vm("vm", "n1", migrate_seconds="600")
     close = begun_roll(sim, operator)
-    monkeypatch.setattr(service, "_note", lambda *_args: close(State.ABORTED))
+    monkeypatch.setattr(service, "note", lambda *_args: close(State.ABORTED))
     with suppress(RollTakenOver):
         service.run_slice(request_of(operator, roll_run="us", seconds=1.0))
     assert lease_of_n1(sim) == ""

@@ -11,7 +11,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import read_fleet
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import preflight
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.work import Request
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import phases
 from ansible_collections.virtops.maintenance.tests.kubevirt.still_cluster import Still
 from kubesim import templates

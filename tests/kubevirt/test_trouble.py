@@ -19,7 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import RunsTheMaintenance
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import control_node
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import act, check_mode, service
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import act, check_mode, service, work
 from kubesim import Kubesim
 from kubesim.kinds import NODES
 from kubesim.reading import add_pod, evictions, row
@@ -27,7 +27,7 @@ from kubesim.reading import add_pod, evictions, row
 
 def test_a_missing_right_is_named(sim, operator, monkeypatch) -> None:
     """One that was there when the drain began; what is missing by then is told before: test_least_privilege."""
-    monkeypatch.setattr(service, "check_before_a_drain", lambda *_of: None)
+    monkeypatch.setattr(work, "check_before_a_drain", lambda *_of: None)
     sim.add_vm("vm", "n1")
     rules = sim.api.access.rules["maintenance"]
     without = [r for r in rules if "pods/eviction" not in r["resources"]]

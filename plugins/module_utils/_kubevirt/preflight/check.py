@@ -25,7 +25,7 @@ from ..observe.migration_policies import MigrationPolicies, note_settings
 from ..placement.targets import MIB, Target, targets
 from ..records.node_record import Instance, Records
 from ..run import unsupported
-from ..run.service import Request
+from ..run.work import Request
 from .cluster import cluster_seen, node_seen, stuck
 from .dry_runs import missing_rights, try_evictions, webhook_trouble
 from .pods import other_pods

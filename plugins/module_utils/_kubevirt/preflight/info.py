@@ -15,7 +15,7 @@ from ..._core.reasons.reason import Platform, Reason, Severity
 from ..api.client import Client
 from ..api.metrics import DirtyRates
 from ..run.check_mode import read_node as node_by_itself
-from ..run.service import Request
+from ..run.work import Request
 from .check import gather
 
 

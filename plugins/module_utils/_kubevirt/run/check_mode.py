@@ -24,7 +24,7 @@ from ..observe.control_node import refuse_own_node
 from ..records.roll import RollLease, system_clock
 from .dry_run import dry_run_evictions
 from .platform import KubeVirtPlatform
-from .service import Request, check_now, connect
+from .work import Request, check_now, connect
 
 _ALL = 10**6
 MIB = 2**20

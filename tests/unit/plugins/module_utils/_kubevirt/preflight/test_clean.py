@@ -16,7 +16,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.obje
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import control_node
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.check import gather
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import rights
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.service import Request
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.work import Request
 
 POLICY = Policy()
 
