@@ -265,6 +265,12 @@ vms:
     attempts:
       description: Migrations that were tried in this run.
       type: int
+    start:
+      description: When the migration object was made, UTC.
+      type: str
+    end:
+      description: When the guest's move had ended, as KubeVirt reports it. Empty until then.
+      type: str
     abort_status:
       description: V(Aborting), V(Succeeded), V(Failed), or empty.
       type: str
@@ -277,6 +283,9 @@ vms:
     outage_ms:
       description: Milliseconds for which the guest did not run. None, since KubeVirt does not report it.
       type: int
+    hooks:
+      description: Always empty, because no rule's hooks are run for it.
+      type: dict
     migration:
       description: Name of the migration object.
       type: str

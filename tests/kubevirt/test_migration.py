@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Superseded
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import Row
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import MigrationRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.migration import run_migration
@@ -36,6 +37,8 @@ def test_it_is_moved_by_a_migration_of_its_own(sim, one, strategy) -> None:
     assert (found["phase"], row["verdict"], row["attempts"]) == ("Migrated", "moved", 1)
     assert found["changed"] and sim.node_of("vm") == row["at"] == row["target"] != "n1"
     assert row["handed_off"] and row["requested_by"] == "me (run one-1)" and row["reason"] == ""
+    # The same row as in a drain: one writer.
+    assert {one.name for one in fields(Row)} < set(row) and "" < row["start"] <= row["end"]
     assert sim.requests("POST", "/eviction") == [] and sim.leftovers() == []
 
 

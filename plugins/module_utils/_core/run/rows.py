@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..model.observation import VM, Job, Observation
@@ -13,42 +14,64 @@ from ..reasons.reason import Finding, Platform
 _MIB = 1024 * 1024
 
 
+@dataclass
+class Row:
+    """One VM, as every result has it. Sizes in MiB, durations in seconds, pauses in ms, times in UTC."""
+
+    name: str
+    uuid: str
+    strategy: str
+    decided_by: str
+    way: str
+    verdict: str
+    phase: str
+    source: str
+    target: str
+    at: str
+    mode: str = ""
+    method: str = ""
+    attempts: int = 0
+    start: str = ""
+    end: str = ""
+    requested_by: str = ""
+    abort_status: str = ""
+    processed_mib: float = 0.0
+    duration: float = 0.0
+    outage_ms: int | None = None
+    hooks: dict[str, str] = field(default_factory=dict)
+
+
 def vm_row(entry: VMRecord, obs: Observation, node: str) -> dict[str, Any]:
-    """One VM. Sizes in MiB, durations in seconds, pause in ms."""
     vm: VM | None = obs.vms.get(entry.uuid)
     last = entry.last
-    row: dict[str, Any] = {
-        "name": entry.name,
-        "uuid": entry.uuid,
-        "strategy": entry.strategy,
-        "decided_by": entry.decided_by,
-        "way": entry.stop_way or entry.way,
-        "verdict": entry.ending or "pending",
-        "phase": _phase(entry, vm, entry.uuid in obs.sightings),
-        "source": node,
-        "target": last.target if last else (entry.cold_target or ""),
-        "at": entry.at or (node if vm is not None else ""),
-        "mode": last.mode if last else "",
-        "method": last.method if last and last.method else (vm.method.value if vm else ""),
-        "attempts": len(entry.attempts),
-        "start": last.wall if last else "",
-        "end": _end(last) if last else "",
-        "requested_by": last.requester if last else "",
-        "abort_status": last.abort_status if last else "",
-        "processed_mib": round(last.processed / _MIB, 1) if last else 0.0,
-        "duration": round(last.seconds, 3) if last else 0.0,
-        "outage_ms": _outage(entry),
-        "hooks": _hooks(entry),
-    }
-    if last and last.steps:
-        row["steps"] = list(last.steps)
+    row = Row(
+        name=entry.name,
+        uuid=entry.uuid,
+        strategy=entry.strategy,
+        decided_by=entry.decided_by,
+        way=entry.stop_way or entry.way,
+        verdict=entry.ending or "pending",
+        phase=_phase(entry, vm, entry.uuid in obs.sightings),
+        source=node,
+        target=entry.cold_target or "",
+        at=entry.at or (node if vm is not None else ""),
+        method=vm.method.value if vm else "",
+        attempts=len(entry.attempts),
+        outage_ms=_outage(entry),
+        hooks=_hooks(entry),
+    )
+    if last:
+        row.target, row.mode, row.method = last.target, last.mode, last.method or row.method
+        row.start, row.end, row.requested_by = last.wall, _end(last), last.requester
+        row.abort_status = last.abort_status
+        row.processed_mib, row.duration = round(last.processed / _MIB, 1), round(last.seconds, 3)
+    more: dict[str, Any] = {"steps": list(last.steps)} if last and last.steps else {}
     if vm is not None and vm.job is not None:
-        row["target"] = row["target"] or vm.job.target
-        row["progress"] = _progress(vm.job)
-        row["mode"] = vm.job.mode.value if vm.job.outgoing else row["mode"]
+        row.target = row.target or vm.job.target
+        row.mode = vm.job.mode.value if vm.job.outgoing else row.mode
+        more["progress"] = _progress(vm.job)
     finding = entry.finding or (last.finding if last and not last.ok and not _is_past(entry, last) else None)
-    row.update(_finding(finding, obs.platform))
-    return row
+    return {**vars(row), **more, **finding_fields(finding, obs.platform)}
 
 
 def _is_past(entry: VMRecord, last: Attempt) -> bool:
@@ -75,7 +98,8 @@ def _end(last: Attempt) -> str:
     return after(last.wall, last.ended_at - last.started)
 
 
-def _finding(finding: Finding | None, platform: Platform) -> dict[str, str]:
+def finding_fields(finding: Finding | None, platform: Platform) -> dict[str, str]:
+    """reason, plane, message, remedy; empty texts where nothing is wrong."""
     if finding is None:
         return {"reason": "", "plane": "", "message": "", "remedy": ""}
     return finding.to_dict(platform)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._core.reasons.reason import Finding, Platform, Reason
 from ..._core.run.diff import diff
-from ..._core.run.rows import accounted
+from ..._core.run.rows import Row, accounted, finding_fields
 from ..objects import facts
 from ..objects.requesters import asked_by
 from .decide import Do, Phase, Step
@@ -26,12 +26,10 @@ _REMEDIES = {
 _VERDICTS = {Phase.MIGRATED: "moved", Phase.ACTIVE: "restored", Phase.BLOCKED: "blocked"}
 
 
-def finding_fields(finding: Finding | None) -> dict[str, str]:
-    """reason, plane, message, remedy; empty texts where nothing is wrong."""
-    if finding is None:
-        return {"reason": "", "plane": "", "message": "", "remedy": ""}
-    row = finding.to_dict(Platform.KUBEVIRT)
-    return {**row, "remedy": _REMEDIES.get(finding.reason, row["remedy"])}
+def finding_of(finding: Finding | None) -> dict[str, str]:
+    """As a row has it."""
+    found = finding_fields(finding, Platform.KUBEVIRT)
+    return found if finding is None else {**found, "remedy": _REMEDIES.get(finding.reason, found["remedy"])}
 
 
 def result(request: MigrationRequest, view: View, asked: RequestNote | None, step: Step, first: str) -> dict[str, Any]:
@@ -49,7 +47,7 @@ def result(request: MigrationRequest, view: View, asked: RequestNote | None, ste
         "node": source or request.node,
         "run_id": request.run_id,
         **accounted([row]),
-        "findings": [finding_fields(step.finding)] if refused else [],
+        "findings": [finding_of(step.finding)] if refused else [],
         "diff": _diff(request, source, view.node),
     }
 
@@ -61,30 +59,28 @@ def _row(
     state = facts.state_of(vmi, work) if vmi is not None and work is not None else {}
     target = str(state.get("targetNode") or request.target)
     moved = step.do is Do.DONE and step.phase is Phase.MIGRATED
-    return {
-        "name": request.vm,
-        "uuid": facts.identity(vmi) if vmi is not None else "",
-        "strategy": str(vmi["spec"].get("evictionStrategy") or "") if vmi is not None else "",
-        "decided_by": f"{request.want.value} was asked for",
-        "way": "migrate" if request.want is WantedState.MIGRATED else "abort",
-        "verdict": _VERDICTS.get(step.phase, "pending") if step.do is Do.DONE else "pending",
-        "phase": _phase(work, moved),
-        "source": asked.source if asked is not None else view.node,
-        "target": view.node if moved else target,
-        "at": view.node,
-        "mode": str(state.get("mode") or ""),
-        "method": facts.method(vmi).value if vmi is not None else "",
-        "attempts": asked.attempt if asked is not None else 0,
-        "abort_status": _abort_status(work, state),
-        "processed_mib": 0.0,
-        "duration": facts.took(work, vmi) if work is not None else 0.0,
-        "outage_ms": None,
-        "migration": work["metadata"]["name"] if work is not None else "",
-        "requested_by": asked_by(vmi, work) if work is not None else "",
-        "handed_off": facts.handed_off(vmi, work),
-        "policy": str(state.get("migrationPolicyName") or ""),
-        **finding_fields(step.finding),
-    }
+    row = Row(
+        name=request.vm,
+        uuid=facts.identity(vmi) if vmi is not None else "",
+        strategy=str(vmi["spec"].get("evictionStrategy") or "") if vmi is not None else "",
+        decided_by=f"{request.want.value} was asked for",
+        way="migrate" if request.want is WantedState.MIGRATED else "abort",
+        verdict=_VERDICTS.get(step.phase, "pending") if step.do is Do.DONE else "pending",
+        phase=_phase(work, moved),
+        source=asked.source if asked is not None else view.node,
+        target=view.node if moved else target,
+        at=view.node,
+        mode=str(state.get("mode") or ""),
+        method=facts.method(vmi).value if vmi is not None else "",
+        attempts=asked.attempt if asked is not None else 0,
+        abort_status=_abort_status(work, state),
+    )
+    if work is not None:
+        row.start, row.end = work["metadata"]["creationTimestamp"], str(state.get("endTimestamp") or "")
+        row.requested_by, row.duration = asked_by(vmi, work), facts.took(work, vmi)
+    own = {"handed_off": facts.handed_off(vmi, work), "policy": str(state.get("migrationPolicyName") or "")}
+    own["migration"] = work["metadata"]["name"] if work is not None else ""
+    return {**vars(row), **own, **finding_of(step.finding)}
 
 
 def _phase(work: Obj | None, moved: bool) -> str:

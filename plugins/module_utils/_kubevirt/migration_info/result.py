@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.reasons.reason import Finding, Reason
-from ..migration.result import finding_fields
+from ..migration.result import finding_of
 from ..objects import facts, migration_policy
 from ..objects.requesters import asked_by, two_loops
 from ..waiting.causes import LIMITS, MIGRATION, Found, Known, named, not_begun, not_known, waits
@@ -27,7 +27,7 @@ def findings(known: Known) -> list[dict[str, str]]:
             "remedy": row["remedy"],
         }
         for where, finding, subject in found
-        for row in [finding_fields(finding)]
+        for row in [finding_of(finding)]
     ]
 
 

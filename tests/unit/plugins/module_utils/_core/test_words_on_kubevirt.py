@@ -13,7 +13,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
     Platform,
     Reason,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.result import finding_fields
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.result import finding_of
 
 OF_HOSTS = re.compile(r"\bhosts?\b|libvirt|virsh|\bdomains?\b|QEMU|copies|(un)?defined\b|(completion|progress)_timeout")
 
@@ -37,7 +37,7 @@ def test_no_reason_speaks_of_hosts(reason: Reason) -> None:
     words = f"{told['message']} {told['remedy']}".replace("host-model", "")
     assert OF_HOSTS.findall(words) == []
     assert told["reason"] == reason.value and told["message"] and told["remedy"]
-    of_one_vm = "{message} {remedy}".format(**finding_fields(Finding(reason)))
+    of_one_vm = "{message} {remedy}".format(**finding_of(Finding(reason)))
     assert OF_HOSTS.findall(of_one_vm.replace("host-model", "")) == []
 
 
