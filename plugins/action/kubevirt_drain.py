@@ -8,14 +8,14 @@ from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight.promise import is_due, with_preflight
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.unsupported import lines
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._called import Drains
 
 # Options of the drain that a preflight does not have.
 NOT_OF_A_PREFLIGHT = {
     *("state", "lock_namespace", "abort", "hooks_done", "roll_run", "cursor", "speeds", "playbook"),
-    *("run_id", "requester", "reason", "slice", "begun", "force_stop", "shutdown_timeout", "limits", "max_attempts"),
-    *("backoff", "external_timeout", "unknown_timeout", "pending_timeout", "drain_timeout"),
+    *(*options.RUN_SPEC, *options.SLICE_SPEC, *options.STOP_SPEC, *options.RUN_LIMITS_SPEC),
 }
 
 

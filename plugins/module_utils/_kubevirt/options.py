@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from .._core.model.observation import EvictionStrategy, OnNotMigratable
-from .._core.model.policy import Limits, Policy, PolicyError, Rule
+from .._core.model.policy import OPTIONS_SPEC, Limits, Policy, PolicyError, Rule
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
 from .api.metrics import Source, source_of
 from .pods.filters import PodOptions
@@ -66,12 +66,7 @@ STOP_SPEC: dict[str, Any] = {
 # How it goes while it lasts. What only looks once does not ask for it.
 RUN_LIMITS_SPEC: dict[str, Any] = {
     "limits": {"type": "dict", "default": {}, "options": {"outbound": {"type": "int"}}},
-    "max_attempts": {"type": "int", "default": 3},
-    "backoff": {"type": "float", "default": 5.0},
-    "external_timeout": {"type": "float", "default": 300.0},
-    "unknown_timeout": {"type": "float", "default": 60.0},
-    "pending_timeout": {"type": "float", "default": 300.0},
-    "drain_timeout": {"type": "float", "default": 3600.0},
+    **OPTIONS_SPEC,
 }
 # KubeVirt's migration controller queues by its own limits; how many are asked for is for `turns`.
 _ALL = 10**6
@@ -82,17 +77,7 @@ _VIRTUAL_MACHINE_FIELDS = ("run_strategy", "autostart")
 
 def policy(params: Mapping[str, Any]) -> Policy:
     """The policy. Raises PolicyError naming what is wrong, in a rule too."""
-    names = (
-        "allow_stop",
-        "force_stop",
-        "max_attempts",
-        "backoff",
-        "shutdown_timeout",
-        "external_timeout",
-        "unknown_timeout",
-        "pending_timeout",
-        "drain_timeout",
-    )
+    names = ("allow_stop", *STOP_SPEC, *OPTIONS_SPEC)
     outbound = (params.get("limits") or {}).get("outbound")
     return Policy(
         rules=rules(params.get("rules")),

@@ -12,7 +12,7 @@ from typing import Any
 from .._core.model import constraints_text
 from .._core.model.addresses import one_host, passwords_in
 from .._core.model.observation import EvictionStrategy, OnNotMigratable
-from .._core.model.policy import Limits, PlacementPolicy, Policy, PolicyError, Profile
+from .._core.model.policy import OPTIONS_SPEC, Limits, PlacementPolicy, Policy, PolicyError, Profile
 from .._playbook.hidden import ADDRESS, hide
 from .._policy.rules import HOOKS, UNKNOWN_ANSWERS, compile_rules
 from .._policy.settings import CHOICES, COMPRESSIONS, aliases_of, migration_settings
@@ -107,13 +107,8 @@ POLICY_SPEC: dict[str, Any] = {
     "migration": {"type": "dict", "default": {}, "options": MIGRATION_SPEC},
     "rules": {"type": "list", "elements": "dict", "default": [], "options": RULE_SPEC},
     "measure_dirty_rate": {"type": "int", "default": 0},
-    "max_attempts": {"type": "int", "default": 3},
-    "backoff": {"type": "float", "default": 5.0},
     "shutdown_timeout": {"type": "float", "default": 120.0},
-    "external_timeout": {"type": "float", "default": 300.0},
-    "unknown_timeout": {"type": "float", "default": 60.0},
-    "pending_timeout": {"type": "float", "default": 300.0},
-    "drain_timeout": {"type": "float", "default": 3600.0},
+    **OPTIONS_SPEC,
 }
 
 
@@ -223,18 +218,8 @@ def policy(params: Mapping[str, Any]) -> Policy:
         placement_policy=PlacementPolicy(Profile(params["placement_profile"]), params["anti_affinity"] == "required"),
         migration=migration,
         let_finish=params.get("abort") == "finish",
-        **{
-            name: params[name]
-            for name in (
-                "max_attempts",
-                "backoff",
-                "shutdown_timeout",
-                "external_timeout",
-                "unknown_timeout",
-                "pending_timeout",
-                "drain_timeout",
-            )
-        },
+        shutdown_timeout=params["shutdown_timeout"],
+        **{name: params[name] for name in OPTIONS_SPEC},
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import OPTIONS_SPEC
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     CHECKED,
     TABLE,
@@ -45,6 +46,23 @@ def test_a_remedy_that_names_an_option_names_the_variable_of_a_playbook_too(plat
         for words in (row.words(platform), row.words_beforehand(platform)):
             named = [one for one in options if "_" in one and re.search(rf"(?<![\w.]){one}\b", words.remedy)]
             assert all(f"drain_{one}" in words.remedy for one in named), words.remedy
+
+
+@pytest.mark.parametrize("option", OPTIONS_SPEC)
+def test_an_option_of_both_drains_is_a_variable_of_the_role_with_the_same_default(option: str) -> None:
+    """Its default is Policy's. In the role people read it, and so it stands there too."""
+    role = ROOT / "roles" / "drain"
+    given, defaults, specs = (
+        yaml.safe_load((role / name).read_text(encoding="utf-8"))
+        for name in ("vars/main.yml", "defaults/main.yml", "meta/argument_specs.yml")
+    )
+    variable = f"drain_{option.removeprefix('drain_')}"
+    for platform in Platform:
+        assert given[f"__drain_on_{platform.value}"][option] == f"{{{{ {variable} }}}}"
+    told = specs["argument_specs"]["main"]["options"][variable]
+    assert told["default"] == defaults[variable] == OPTIONS_SPEC[option]["default"]
+    assert told["type"] == OPTIONS_SPEC[option]["type"]
+    assert f"`{variable}`" in (role / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("module", tool.WITH_VM_ROW)

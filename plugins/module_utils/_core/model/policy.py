@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Callable
 
@@ -141,6 +141,11 @@ class Rule:
     asked: Mapping[str, Any] = field(default_factory=dict)
 
 
+def _option(default: Any) -> Any:
+    """A field that is an option of the drains as it is, by its name and with this default."""
+    return field(default=default, metadata={"option": True})
+
+
 @dataclass(frozen=True)
 class Policy:
     """Everything that decides what a drain does. Times in seconds.
@@ -158,13 +163,13 @@ class Policy:
     limits: Limits = field(default_factory=Limits)
     placement_policy: PlacementPolicy = field(default_factory=PlacementPolicy)
     migration: MigrationSettings = field(default_factory=MigrationSettings)
-    max_attempts: int = 3
-    backoff: float = 5.0
+    max_attempts: int = _option(3)
+    backoff: float = _option(5.0)
     shutdown_timeout: float = 120.0
-    external_timeout: float = 300.0
-    unknown_timeout: float = 60.0
-    pending_timeout: float = 300.0
-    drain_timeout: float = 3600.0
+    external_timeout: float = _option(300.0)
+    unknown_timeout: float = _option(60.0)
+    pending_timeout: float = _option(300.0)
+    drain_timeout: float = _option(3600.0)
     in_turn: bool = True
     let_finish: bool = False
 
@@ -177,3 +182,9 @@ class Policy:
         for name in ("backoff", "external_timeout", "unknown_timeout"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise PolicyError(f"{name} must be 0 seconds or more")
+
+
+# Of the modules of both platforms.
+OPTIONS_SPEC: dict[str, Any] = {
+    one.name: {"type": one.type, "default": one.default} for one in fields(Policy) if one.metadata
+}
