@@ -195,10 +195,10 @@ options:
     description:
       - How a target is chosen among the hosts that fit.
       - V(LowNodeUtilization) takes the one with most room, V(HighNodeUtilization) the one with
-        least room that fits, V(NoScoring) the first by name.
+        least room that fits, for a full fleet with some large VMs, which need what is left in one piece.
       - KubeVirt's scheduler has profiles of its own; there it is not used.
     type: str
-    choices: [LowNodeUtilization, HighNodeUtilization, NoScoring]
+    choices: [LowNodeUtilization, HighNodeUtilization]
     default: LowNodeUtilization
   anti_affinity:
     description:

@@ -68,7 +68,6 @@ def foresee(
         if found.get("failed"):
             return Foreseen(args, looks, None, str(found.get("msg")))
         cluster = plan_cluster(found, hostvars, policy.get("limits"))
-        cluster["budgets"] = [*policy.get("budgets", ()), *cluster["budgets"]]
         policy |= cluster
     else:
         policy |= plan_fleet([one["fleet"] for one in looks if one.get("fleet")], hostvars)

@@ -308,7 +308,7 @@ def test_the_playbook_fails_if_it_does_not_fit(sim, plays) -> None:
     assert "has no target once" in " ".join(done.stdout.split())
     done = plays.own("plan", drain_limits={"inbound": 1})
     assert "drain_limits other than outbound" in " ".join(done.stdout.split())
-    more = {"maintenance_placement_profile": "NoScoring", "maintenance_anti_affinity": "required"}
+    more = {"maintenance_placement_profile": "HighNodeUtilization", "maintenance_anti_affinity": "required"}
     done = plays.own("plan", drain_measure_dirty_rate=2, **more)
     text = " ".join(done.stdout.split())
     for word in ("placement_profile (the", "anti_affinity (give", "measure_dirty_rate (only"):
@@ -321,7 +321,7 @@ def test_the_playbook_fails_if_it_does_not_fit(sim, plays) -> None:
         ("on_not_migratable", "save", "there is no save on KubeVirt"),
         ("strategy", "None", "every VMI has one"),
         ("move_inactive", True, "is on no node"),
-        ("placement_profile", "NoScoring", "the scheduler chooses"),
+        ("placement_profile", "HighNodeUtilization", "the scheduler chooses"),
         ("rules", [{"name": "r", "on_not_migratable": "cold_migrate"}], "no cold_migrate"),
     ],
 )

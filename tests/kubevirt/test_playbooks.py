@@ -129,7 +129,7 @@ def test_what_has_no_meaning_on_kubevirt_is_refused(sim, plays) -> None:
         drain_migration={"post_copy": True},
         drain_limits={"outbound": 1, "inbound": 3},
         drain_move_inactive=True,
-        drain_placement_profile="NoScoring",
+        drain_placement_profile="HighNodeUtilization",
         drain_anti_affinity="required",
         drain_measure_dirty_rate=2,
     )

@@ -23,7 +23,7 @@ from ..model.policy import Limits, PlacementPolicy, Profile
 from ..reasons.reason import Finding, Reason
 
 # A profile's score is the room, times this; the least is best.
-_SIGN = {Profile.LOW: -1, Profile.HIGH: 1, Profile.NO_SCORING: 0}
+_SIGN = {Profile.LOW: -1, Profile.HIGH: 1}
 _Key = tuple[int, int, int, int, int, int, str]
 # Nodes that are named where none fits, and how many are looked at for that.
 _NAMED, _CHECKED = 5, 8

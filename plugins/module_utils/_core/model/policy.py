@@ -32,13 +32,11 @@ def pause_after(failures: float, first: float) -> float:
 class Profile(str, Enum):
     """How a target is chosen among those that fit. Names as of the cluster scheduler's profiles.
 
-    LOW: spread, the node with most room. HIGH: pack, the node with least room that fits.
-    NO_SCORING: the first by name.
+    LOW: spread, the node with most room. HIGH: pack, the node with least room that fits: large gaps stay for large VMs.
     """
 
     LOW = "LowNodeUtilization"
     HIGH = "HighNodeUtilization"
-    NO_SCORING = "NoScoring"
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,7 @@ def picks(one: VM, *nodes: Node, how: PlacementPolicy | None = None, times: int 
     return found[0] if times == 1 else found
 
 
-@pytest.mark.parametrize(
-    ("profile", "chosen"), [(Profile.LOW, "large"), (Profile.HIGH, "small"), (Profile.NO_SCORING, "first")]
-)
+@pytest.mark.parametrize(("profile", "chosen"), [(Profile.LOW, "large"), (Profile.HIGH, "small")])
 def test_profiles(profile: Profile, chosen: str) -> None:
     nodes = (node("first", 16), node("large", 32), node("small", 2))
     assert picks(vm(), *nodes, how=PlacementPolicy(profile)) == chosen
