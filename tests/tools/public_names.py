@@ -27,6 +27,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import Proof
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.record import Recovery, Taken
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import Terms
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.protected import Kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import FIELDS, HOST_DEVICE, VOLUME
 from ansible_collections.virtops.maintenance.plugins.plugin_utils import _variables
@@ -77,6 +78,12 @@ def facts() -> list[str]:
     return sorted((_variables.INTERNAL & set(re.findall(r"\w+", text))) - set(plugins("modules")))
 
 
+def stored(record: Any) -> Iterator[str]:
+    """The keys of what is stored. Those of a roll's terms are beside its own."""
+    for field in dataclasses.fields(record):
+        yield from stored(Terms) if (record, field.name) == (Roll, "terms") else (field.name,)
+
+
 def groups() -> Iterator[tuple[str, list[str]]]:
     """(what they are, names)"""
     for kind in ("modules", "filter", "lookup"):
@@ -104,7 +111,7 @@ def groups() -> Iterator[tuple[str, list[str]]]:
     yield "fields of its host devices", list(HOST_DEVICE)
     yield "report.json", list(keys(failed_roll()))
     for record in RECORDS:
-        yield f"record {record.__name__}", [field.name for field in dataclasses.fields(record)]
+        yield f"record {record.__name__}", list(stored(record))
     code = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "plugins" / "module_utils").rglob("*.py"))
     yield "annotations and labels", NOTE.findall(code)
     store = importlib.import_module(f"{OURS}.module_utils._libvirt.store.names")
