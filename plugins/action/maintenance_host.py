@@ -90,7 +90,7 @@ class ActionModule(ActionBase):
             with within(_PATIENCE):
                 self._low_level_execute_command("true", sudoable=False)
         except (AnsibleConnectionFailure, TimeoutError) as exc:
-            return (plain(str(exc)).strip().splitlines() or [f"it said nothing for {_PATIENCE} s"])[0]
+            return (plain(str(exc)).strip().splitlines() or [f"it sent nothing for {_PATIENCE} s"])[0]
         return ""
 
     def _asked(self, options: Mapping[str, Any]) -> Asked:

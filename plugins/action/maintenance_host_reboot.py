@@ -40,7 +40,7 @@ class Told:
             now = self._mono()
             if now - self._said >= EVERY:
                 self._said = now
-                self._show(stamped(f"{self._host} reboots since {now - self._began:.0f} s: {_why(exc)}"))
+                self._show(stamped(f"{self._host} has been rebooting for {now - self._began:.0f} s: {_why(exc)}"))
             raise
 
 

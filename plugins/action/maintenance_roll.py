@@ -220,15 +220,15 @@ def _of_the_controller(args: dict[str, Any], plan_file: str) -> dict[str, Any]:
         with open(plan_file, encoding="utf-8") as stream:
             plan = json.load(stream, parse_constant=_no_number)
         if not isinstance(plan, dict):
-            raise ValueError(f"a plan is an object, and this is a {type(plan).__name__}")
+            raise ValueError(f"expected a plan, which is an object, not a {type(plan).__name__}")
         hosts = planned.order_of(plan, args["hosts"])
         return {"until": until, "hosts": hosts, "seconds": planned.seconds_of(plan)}
     except PolicyError as exc:
         raise AnsibleActionFail(f"{exc}. Nothing was done.") from exc
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise AnsibleActionFail(f"maintenance_plan_file {plan_file} is no plan: {exc}. Nothing was done.") from exc
+        raise AnsibleActionFail(f"maintenance_plan_file {plan_file} is not a plan: {exc}. Nothing was done.") from exc
 
 
 def _no_number(text: str) -> float:
     """NaN and Infinity, which Python reads though JSON has neither."""
-    raise ValueError(f"{text} is no number of seconds")
+    raise ValueError(f"{text} is not a number of seconds")

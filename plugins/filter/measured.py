@@ -50,7 +50,7 @@ EXAMPLES = r"""
   register: answers
   changed_when: false
 
-- name: Remember when that was over
+- name: Record when that finished
   ansible.builtin.set_fact:
     answered: "{{ now().timestamp() }}"
 

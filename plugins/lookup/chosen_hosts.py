@@ -86,7 +86,7 @@ class LookupModule(LookupBase):
         limit = str(known.get("ansible_limit") or "")
         if limit and not _NAMES.search(limit):
             raise AnsibleLookupError(
-                f"--limit {limit!r} names no host, and Ansible takes that for all of them. Nothing was done. Name the "
+                f"--limit {limit!r} names no host, which Ansible treats as all hosts. Nothing was done. Name the "
                 "hosts, or leave it out; for every host of the inventory: -e maintenance_hosts=all."
             )
         if not _NAMES.search(pattern):
@@ -130,7 +130,7 @@ class LookupModule(LookupBase):
             return str(otherwise)
         text = (
             "Name the hosts: -e maintenance_hosts=host-a, or --limit host-a. For every host of "
-            "the inventory: -e maintenance_hosts=all. As a variable of the inventory it is not read. Nothing was done."
+            "the inventory: -e maintenance_hosts=all. It is not read from the inventory. Nothing was done."
         )
         raise AnsibleLookupError(" ".join([*unknown(load_extra_vars(self._loader)), text]))
 
@@ -159,7 +159,7 @@ def _check_all_run() -> None:
         left_out = f"--start-at-task {start!r}"
     if left_out:
         raise AnsibleLookupError(
-            f"With {left_out} tasks of the maintenance are left out, and Ansible would call that a success. "
-            "Nothing was done. Give the command without it; it goes on where it was. [tags] in ansible.cfg, "
+            f"With {left_out} tasks of the maintenance are skipped, and Ansible would still report success. Nothing "
+            "was done. Run the command without it; it continues where it was. [tags] in ansible.cfg, "
             "ANSIBLE_RUN_TAGS and ANSIBLE_SKIP_TAGS may have set it."
         )

@@ -63,7 +63,7 @@ message:
   description: Who said what, in a line.
   returned: success, or the host cannot be reached
   type: str
-  sample: 'host-a is not rebooted, for it needs none: needrestart says no'
+  sample: 'host-a is not rebooted because it does not need it: needrestart says no'
 answers:
   description: Each answer.
   returned: success

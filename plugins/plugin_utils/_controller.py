@@ -42,7 +42,7 @@ def playbook() -> tuple[int, str]:
             _ends_with_its_parent()
     if os.getppid() != _seen[here][0]:
         # What is under way on the platform ends there; the record says how far it is.
-        raise AnsibleActionFail("ansible-playbook ended; the same command goes on from here.")
+        raise AnsibleActionFail("ansible-playbook ended; run the same command to continue.")
     return _seen[here]
 
 

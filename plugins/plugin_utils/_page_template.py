@@ -119,7 +119,7 @@ At most {{ roll.max_unavailable }} out at once
 <div class="row">
 <div class="name"><b>{{ host.name | plain }}</b>
 <span class="soft">{{ host.is }}{% if host.seconds is not none %}, {{ host.seconds | long }}{% endif %}\
-{% if host.idle %} (not counted: {{ host.idle | long }} until it was carried on){% endif %}</span></div>
+{% if host.idle %} (not counted: {{ host.idle | long }} until it was resumed){% endif %}</span></div>
 <svg height="{{ bar + 3 + lane * host.lanes }}" role="img"
  aria-label="{{ host.name | plain }}: {{ host.is }}\
 {% for one in host.bars %}, {{ one.stage }} {{ one.took }}{% endfor %}">

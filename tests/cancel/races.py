@@ -33,7 +33,7 @@ from . import ways
 from .case import Bed
 from .simulator import NODES, out_in_record
 
-REFUSED = ("There is a roll of this fleet already", " belongs to roll ")
+REFUSED = ("A roll already exists for this fleet", " belongs to roll ")
 _DEFAULTS = {name: spec.get("default") for name, spec in ROLL_SPEC.items()}
 # How many times shorter the pauses between two looks at the record are than those of the modules.
 _HASTE = 20

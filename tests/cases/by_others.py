@@ -16,7 +16,7 @@ def a1_tags() -> str | None:
             done = plays.own(playbook, "--tags", "patch", maintenance_hosts="n1")
             if done.returncode == 0 or len(sim.log) > before:
                 return f"{playbook}: exit code {done.returncode}, {len(sim.log) - before} requests"
-            wrong = _said(done, "With --tags patch tasks of the maintenance are left out")
+            wrong = _said(done, "With --tags patch tasks of the maintenance are skipped")
             if wrong:
                 return f"{playbook}: {wrong}"
     return None
@@ -29,7 +29,7 @@ def k6_others_cordon() -> str | None:
         for before in ("restore", "drain"):
             done = plays.own(before, maintenance_hosts="n1")
             back = plays.own("restore", maintenance_hosts="n1")
-            wrong = _said(back, "n1 is restored, but no VM comes to it: it is still cordoned, by others")
+            wrong = _said(back, "n1 is restored, but it takes no VMs: it is still cordoned, by others")
             if done.returncode or back.returncode or wrong:
                 return wrong or f"exit codes {done.returncode}, {back.returncode}: {back.stdout[-800:]}"
             if not (sim.find(NODES, "n1") or {})["spec"].get("unschedulable"):

@@ -140,7 +140,7 @@ class MiddleOfDrain:
 
     def __init__(self, host: str) -> None:
         name = re.escape(host)
-        self._out = re.compile(rf"^\S+ {name} \d+/\d+  |^\S+ \S+ waits for its turn: .*\b{name} \(draining ")
+        self._out = re.compile(rf"^\S+ {name} \d+/\d+  |^\S+ \S+ waits: .*\b{name} \(draining ")
 
     def __call__(self, line: str) -> bool:
         return self._out.match(line) is not None

@@ -276,7 +276,7 @@ def test_restore_leaves_the_cordon_of_others(lab: Lab) -> None:
         assert ended.last["cordoned_by_others"]
         for _again in range(2):  # the second time there is nothing to restore
             back = plays.run(lab, "restore", HERE)
-            said = "host-a is restored, but no VM comes to it: it is still cordoned, by others"
+            said = "host-a is restored, but it takes no VMs: it is still cordoned, by others"
             assert back.code == 0 and said in back.text, back.text
             assert traces.volumes(host) == ["cordon"]
     finally:

@@ -89,8 +89,8 @@ def test_a_restore_ends_a_drain_that_lives_in_the_middle_of_its_slice(lab: Lab) 
         shown = plays.run(lab, "status", {})
         back = plays.run(lab, "restore", {"maintenance_hosts": "host-a"})
         ended = play.wait()
-    assert "drain by bob, not of a roll" in shown.text
-    assert "To carry the drain of host-a on, run the playbook drain again" in shown.text
+    assert "drain by bob, not part of a roll" in shown.text
+    assert "To continue the drain of host-a, run the playbook drain again" in shown.text
     assert back.code == 0, back.text
     outcomes = {vm["name"]: vm["outcome"] for vm in back.last["outcomes"]}
     assert outcomes["web"] == "aborted" and outcomes["batch"] in ("untouched", "started")

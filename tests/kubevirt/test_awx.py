@@ -70,7 +70,7 @@ def test_a_cancelled_roll_is_carried_on_under_another_job(sim: Kubesim, jobs: Jo
     # A workflow gives what a node left to those after it, as extra vars.
     again = jobs.run("roll", {**given, "maintenance_roll_stats": shown})
     assert again.runner.status == "successful", again.stdout
-    assert f"roll {shown['roll']} goes on: 2 of 3 hosts done; n1 draining since" in again.stdout
+    assert f"roll {shown['roll']} resumed: 2 of 3 hosts done; n1 draining since" in again.stdout
     seen = lines(again.stdout)
     assert any(re.match(r"\d\d:\d\d:\d\d n1 1/1  default/web -> n\d moved .* \| roll ", line) for line in seen), seen
     figures = again.artefacts["maintenance_roll_stats"]
@@ -94,7 +94,7 @@ def test_a_roll_that_fails_says_so_to_the_node_that_comes_then(sim: Kubesim, job
 def test_a_roll_that_is_refused_says_so_to_the_node_that_comes_then(sim: Kubesim, jobs: Jobs) -> None:
     sim.add_vm("stays", "n1", not_migratable_reason="DisksNotLiveMigratable")
     job = jobs.run("roll", answers("roll", maintenance_hosts=HOSTS, maintenance_reboot="never"))
-    assert job.runner.status == "failed" and "The roll cannot be done, and was not begun" in job.stdout, job.stdout
+    assert job.runner.status == "failed" and "The roll cannot be done and did not start" in job.stdout, job.stdout
     figures = job.artefacts["maintenance_roll_stats"]
     assert (figures["result"], figures["hosts"], figures["done"], figures["out"]) == ("refused", 3, 0, [])
 
@@ -119,7 +119,7 @@ def test_of_two_slices_one_rolls_and_the_other_says_why_it_does_not(sim: Kubesim
     refused = [event for event in ended["failed"].events if event["event"] == "runner_item_on_failed"]
     assert len(refused) == 1
     said = str(refused[0]["event_data"]["res"]["msg"])
-    assert said.startswith("There is a roll of this fleet already") and said.endswith("Nothing was done.")
+    assert said.startswith("A roll already exists for this fleet") and said.endswith("Nothing was done.")
     rolled = ended["successful"].artefacts["maintenance_roll_stats"]
     assert (rolled["result"], rolled["hosts"], rolled["done"]) == ("done", 1, 1)
     assert not any(node["spec"].get("unschedulable") for node in sim.all(NODES))

@@ -39,7 +39,7 @@ def test_nobody_else_touches_what_a_living_roll_works_on(sim, plays) -> None:
     sim.until(lambda: sim.find(NODES, "n1")["spec"].get("unschedulable"))
     second = plays.own("rolling_maintenance", maintenance_hosts="n3", maintenance_reboot=False)
     assert second.returncode != 0
-    assert "There is a roll of this fleet already" in second.stdout
+    assert "A roll already exists for this fleet" in second.stdout
     assert "n1 draining since" in second.stdout
     for playbook, node, *words in (("restore", "n1"), ("drain", "n3", "--check")):
         refused = plays.own(playbook, *words, maintenance_hosts=node)
@@ -68,7 +68,7 @@ def test_a_roll_that_goes_well_is_a_page(sim, plays) -> None:
     # Eleven of them are three checks that are skipped where nothing is wrong or to do: so a failure is said once, and
     # in words.
     # A slow machine has more of these: what moves, who waits for whom, and VMs that the scheduler moved twice.
-    timed = [line for line in lines if " to go" in line or " waits for its turn" in line]
+    timed = [line for line in lines if " to go" in line or " waits: " in line]
     assert len(lines) - len(timed) - (len(moved) - len(names)) < 79, done.stdout
     # When it will be ready is known once the first host has shown what it takes.
     assert all(bool(ready) is (position != "1") for _name, position, ready in moved), done.stdout
@@ -137,7 +137,7 @@ def test_a_node_that_others_cordoned_is_out_already(sim, plays) -> None:
     words = {"maintenance_hosts": "n1", "maintenance_reboot": False}
     done = plays.own("rolling_maintenance", **words)
     assert done.returncode != 0
-    assert "n1 is not begun: 1 host may be out at once" in done.stdout
+    assert "n1 was not started: 1 host may be out at once" in done.stdout
     assert "n3 (cordoned by others)" in done.stdout
     assert not sim.find(NODES, "n1")["spec"].get("unschedulable")
     again = plays.own("rolling_maintenance", maintenance_count_others=False, **words)
@@ -254,7 +254,7 @@ def test_a_roll_pauses_after_a_node_and_the_same_command_goes_on(sim, plays) -> 
     words = {"maintenance_hosts": "n1,n2", "maintenance_reboot": False, "maintenance_pause_after": "n1"}
     first = plays.own("rolling_maintenance", **words)
     assert first.returncode == 0, first.stdout
-    assert "Done: n1. Left: n2. Nothing is out." in " ".join(first.stdout.split())
+    assert "Done: n1. Left: n2. No host is out of service." in " ".join(first.stdout.split())
     assert (record(sim)["state"], record(sim)["stages"]) == ("paused", {"n1": "done", "n2": "waiting"})
     assert not sim.find(NODES, "n1")["spec"].get("unschedulable")
     again = plays.own("rolling_maintenance", **words)
@@ -270,6 +270,6 @@ def test_a_node_that_would_not_be_through_in_the_window_is_not_begun(sim, plays,
     words = {"maintenance_reboot": False, "maintenance_until": "06:00", "maintenance_plan_file": str(plan)}
     done = plays.own("rolling_maintenance", maintenance_hosts="n1", **words)
     assert done.returncode == 0, done.stdout
-    assert "n1 is not begun: n1 takes about 16667 min, and the window ends at" in " ".join(done.stdout.split())
+    assert "n1 was not started: n1 takes about 16667 min, and the window ends at" in " ".join(done.stdout.split())
     assert record(sim)["state"] == "paused"
     assert not sim.find(NODES, "n1")["spec"].get("unschedulable")

@@ -59,7 +59,7 @@ def test_an_abort_says_what_became_of_each_vm(sim, plays, tmp_path: Path) -> Non
     assert text.count("failed=1") == 1 and text.count('"msg": "Roll ') == 1, text
     assert re.search(r"^n1 +(draining|given back) ", text, re.MULTILINE), text  # there was no table
     assert done.returncode == 0, done.stdout
-    assert "n1  given back\n" in done.stdout
+    assert "n1  restored\n" in done.stdout
     assert "  default/moves: migration aborted, runs on n1\n" in done.stdout
     there = sim.node_of("late")
     assert there != "n1"
@@ -105,8 +105,8 @@ def test_a_host_that_is_not_given_back_is_named_with_the_reason(sim, plays) -> N
         words = {"restore_node": "n9"}
         done = plays.own("abort", **words)
         assert done.returncode == 2, done.stdout
-        assert "n1  not given back: There is no node n9 in this cluster. " in done.stdout
-        assert "is aborted, but not given back: n1" in done.stdout
+        assert "n1  not restored: There is no node n9 in this cluster. " in done.stdout
+        assert "was aborted, but these hosts are not restored: n1" in done.stdout
         again = plays.own("abort")
         assert again.returncode == 0, again.stdout
     assert clean(sim)
@@ -152,7 +152,7 @@ def test_the_status_of_a_roll_that_was_interrupted_says_what_to_type(sim, plays)
         process.wait()
         sim.until(lambda: '"state":"stopped"' in str(sim.all(LEASES)))
         shown = plays.own("status").stdout
-        assert "Give the same command again to carry it on, or run the playbook abort.\n" in shown
+        assert "Run the same command again to continue, or run the playbook abort.\n" in shown
         assert plays.own("abort").returncode == 0
 
 
@@ -162,8 +162,8 @@ def test_the_status_of_a_single_drain_names_it(sim, plays) -> None:
     words = {"maintenance_hosts": "n1", "maintenance_requester": "bob"}
     assert plays.own("drain", **words).returncode == 0
     shown = plays.own("status").stdout
-    assert "n1  empty  begun " in shown and "  drain by bob, not of a roll; " in shown, shown
-    assert "No VM runs on n1. To give it back, run the playbook restore." in shown
+    assert "n1  empty  begun " in shown and "  drain by bob, not part of a roll; " in shown, shown
+    assert "No VM runs on n1. To return it to service, run the playbook restore." in shown
     assert plays.own("restore", **words).returncode == 0
     sim.add_vm("stuck", "n1", migrate_result="fail", migrate_seconds="1")
     assert plays.own("drain", drain_max_attempts=1, **words).returncode == 2
@@ -178,7 +178,7 @@ def test_the_status_of_a_single_drain_names_it(sim, plays) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     shown = plays.own("status").stdout
-    assert "n1  draining  begun " in shown and "whose playbook has ended in the middle" in shown, shown
+    assert "n1  draining  begun " in shown and "whose playbook was interrupted" in shown, shown
 
 
 def test_the_preflight_of_all_nodes_shows_all_blockers_at_once(sim, plays) -> None:
@@ -216,8 +216,8 @@ def test_a_node_that_was_removed_keeps_no_abort_from_its_end(sim, plays) -> None
     sim.call(lambda: sim.world.store.delete(NODES, "", "n1"))
     done = plays.own("abort")
     assert done.returncode == 0, done.stdout
-    assert "n1  not given back: There is no node n1 in this cluster." in done.stdout
-    assert "was aborted; nothing of it is out but n1: no longer of the fleet" in done.stdout
+    assert "n1  not restored: There is no node n1 in this cluster." in done.stdout
+    assert "was aborted; none of its hosts is out of service except n1, no longer in the fleet" in done.stdout
     again = plays.own("abort")
     assert again.returncode == 0 and "there is no roll" in again.stdout, again.stdout
     assert plays.own("rolling_maintenance", maintenance_hosts="n2", maintenance_reboot=False).returncode == 0

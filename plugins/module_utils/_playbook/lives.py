@@ -72,10 +72,12 @@ def check(playbook: str) -> None:
     """Before each write. Raises PlaybookEnded."""
     if has_ended(playbook):
         pid = playbook.split(" ", 1)[0]
-        raise PlaybookEnded(f"ansible-playbook (process {pid}) ended. Nothing more is done; the same command goes on.")
+        raise PlaybookEnded(
+            f"ansible-playbook (process {pid}) ended. Nothing more is done; run the same command to continue."
+        )
     if playbook and not heard():
         raise PlaybookEnded(
-            "The connection by which this was called ended. Nothing more is done; the same command goes on."
+            "The connection that started this was closed. Nothing more is done; run the same command to continue."
         )
 
 

@@ -47,7 +47,7 @@ def test_begin_each_host_and_end_are_told_once(roll: Roll) -> None:
     begin, first, _second, end = events(roll)
     assert (begin["hosts"], begin["done"], begin["out"]) == (2, 0, [])
     assert (first["done"], first["message"].partition(" in ")[0]) == (1, "host-a is done")
-    assert (end["result"], end["done"]) == ("done", 2) and end["message"].endswith("is over: host-a, host-b done")
+    assert (end["result"], end["done"]) == ("done", 2) and end["message"].endswith("ended: host-a, host-b done")
     assert len({event["roll"] for event in events(roll)}) == 1
 
 

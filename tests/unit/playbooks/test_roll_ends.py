@@ -61,7 +61,7 @@ def test_a_roll_of_several_hosts_that_all_failed_says_how_it_ended(roll: Roll) -
 def test_a_failed_restore_is_not_reported_as_an_empty_host(roll: Roll) -> None:
     code, text = roll.run("host-a active failed", "-e", "maintenance_hosts=host-a")
     assert code == 2
-    assert "host-a: its restore was begun: it may be in service again" in text, text
+    assert "host-a: its restore began: it may be in service again" in text, text
     assert "stays cordoned" not in text
 
 
@@ -108,14 +108,14 @@ def test_an_abort_names_what_it_leaves_out_and_ends_though_a_host_that_is_out_le
     assert roll.run("host-a drained failed")[0] == 2
     code, text = roll.run("", "--limit", "host-b", playbook="abort")
     assert code != 0
-    assert "host-a not given back: it is not among the hosts of this command" in text, text
+    assert "host-a not restored: it is not among the hosts of this command" in text, text
     inventory = json.loads((roll.folder / "inventory.json").read_text())
     del inventory["all"]["hosts"]["host-a"]
     roll.write("inventory.json", json.dumps(inventory))
     code, text = roll.run("", "-e", "x=y", playbook="abort")
     assert code == 0, text
-    assert "host-a not given back: it is not in the inventory" in text
-    assert "nothing of it is out but host-a: no longer of the fleet" in text
+    assert "host-a not restored: it is not in the inventory" in text
+    assert "none of its hosts is out of service except host-a, no longer in the fleet" in text
     code, text = roll.run("", "-e", "maintenance_hosts=host-b")
     assert code == 0, text
 
@@ -126,7 +126,7 @@ def test_check_mode_of_an_abort_says_what_it_would_do(roll: Roll) -> None:
     before, done = _record(roll), roll.steps
     code, text = roll.run("", "-e", "x=y", "--check", playbook="abort")
     assert code == 0, text
-    assert f"roll {before['id']} would be aborted; to be given back: host-a" in text
+    assert f"roll {before['id']} would be aborted; hosts to restore: host-a" in text
     assert _record(roll) == before and roll.steps == done
 
 

@@ -28,7 +28,7 @@ def test_vms_go_back_when_all_hosts_are_done(roll: Roll) -> None:
     moves = {"u-host-a from host-b at host-b to host-a", "u-host-b from host-a at host-a to host-b"}
     assert roll.steps[:-2] == steps("host-a") + steps("host-b") and set(roll.steps[-2:]) == moves, text
     assert "all hosts are done; 2 VMs go back to where they were" in text
-    assert "not all VMs are back where they were: 1 of host-a. u-host-a is not back on host-a: NoTarget" in text
+    assert "some VMs are not back where they were: 1 of host-a. u-host-a is not back on host-a: NoTarget" in text
     done = roll.steps
     code, text = roll.run("", *back)
     assert code == 0, text
@@ -54,7 +54,7 @@ def test_it_stops_at_the_first_host_that_fails_or_is_gone(roll: Roll, step: str,
     assert ("no route to host" if how == "gone" else "said by the step") in text
     out = "none" if step == "look" else "host-a"  # one that was not touched takes no place
     assert f"Done: none. Out: {out}. Not begun: host-b." in text
-    assert "give the same command again" in text
+    assert "run the same command again" in text
     untouched = "host-a: nothing was changed." in text
     assert untouched == (step == "look")
 
@@ -64,7 +64,7 @@ def test_a_host_that_keeps_the_record_may_be_off(roll: Roll) -> None:
     code, text = roll.run("host-a is off", "-e", "maintenance_hosts=host-b")
     assert code == 0, text
     assert roll.steps == steps("host-b")
-    assert "host-a, which keeps the record of the roll too, cannot be reached: no route to host" in text
+    assert "host-a, which also keeps the record of the roll, cannot be reached: no route to host" in text
     for playbook, said in (("status", "host-b done"), ("abort", "there is no roll")):
         code, text = roll.run("host-a is off", "-e", "maintenance_hosts=host-b", playbook=playbook)
         assert (code, said in text) == (0, True), text
@@ -174,7 +174,7 @@ def test_work_that_loses_the_host_stops_the_roll(roll: Roll) -> None:
     assert code != 0
     assert roll.steps == [*steps("host-a")[:2], "host-a work"]
     assert "Done: none. Out: host-a. Not begun: host-b." in text
-    assert "host-a has failed while at work: It was left in the middle" in text
+    assert "host-a has failed while at work: It was left unfinished" in text
 
 
 def test_the_same_command_carries_on_where_the_roll_stopped(roll: Roll) -> None:
@@ -221,13 +221,13 @@ def test_a_roll_that_cannot_be_done_is_refused_before_its_first_host(roll: Roll)
     (roll.folder / "file").write_text("")
     code, text = roll.run("", "-e", f"maintenance_hosts=all maintenance_report={roll.folder / 'file' / 'report'}")
     assert code != 0
-    assert "- maintenance_report cannot be written: " in text.partition("The roll cannot be done, and was not begun")[2]
+    assert "- maintenance_report cannot be written: " in text.partition("The roll cannot be done and did not start")[2]
     assert roll.steps == []
     roll.vm_mib = 3000
     for fault, why in (("", "has no target once host-"), ("host-b before failed", "host-b is not ready: said by")):
         code, text = roll.run(fault)
         assert code != 0
-        assert why in text.partition("The roll cannot be done, and was not begun")[2]
+        assert why in text.partition("The roll cannot be done and did not start")[2]
         assert roll.steps == []
         assert json.loads((roll.folder / "steps.roll").read_text())["state"] == "refused"
 
@@ -318,7 +318,7 @@ def test_a_host_is_rebooted_if_it_says_that_it_needs_it(roll: Roll, status: str,
     (roll.folder / "needrestart").chmod(0o755)
     code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=auto")
     assert (code == 0) is goes_on, text
-    assert ("host-a is not rebooted, for it needs none: needrestart says no" in text) is goes_on
+    assert ("host-a is not rebooted because it does not need it: needrestart says no" in text) is goes_on
     assert ("host-a needs a reboot: needrestart says yes, for the kernel" in text) is not goes_on
     assert ("would reboot the control node" in text) is not goes_on
 
@@ -416,7 +416,7 @@ def test_a_roll_pauses_well_and_the_same_command_goes_on(roll: Roll) -> None:
     code, text = roll.run("", *words)
     assert code == 0, text
     assert roll.steps == steps("host-a")
-    assert "pauses: the roll pauses after host-a (maintenance_pause_after). Done: host-a. Left: host-b." in text
+    assert "is paused: the roll pauses after host-a (maintenance_pause_after). Done: host-a. Left: host-b." in text
     code, text = roll.run("", *words)
     assert code == 0, text
     assert roll.steps == steps("host-a") + steps("host-b")
@@ -440,7 +440,7 @@ def test_a_window_that_is_too_short_for_a_host_begins_none(roll: Roll) -> None:
     code, text = roll.run("", *words)
     assert code == 0, text
     assert roll.steps == []
-    assert "host-a is not begun: host-a takes about 16666667 min, and the window ends at" in text
+    assert "host-a was not started: host-a takes about 16666667 min, and the window ends at" in text
     assert "Done: none. Left: host-a, host-b." in text
 
 

@@ -69,7 +69,7 @@ def test_a_hook_that_leaves_a_drain_is_named(roll: Roll, meta: str) -> None:
     code, text = roll.run(playbook="drain", hooks="drained")
     assert code != 0, text
     assert roll.steps == ["host-a look", "host-a drained"]
-    assert "fatal: [host-a]" in text or "host-a was left before it was drained" in text
+    assert "fatal: [host-a]" in text or "host-a was left undrained" in text
 
 
 @full

@@ -43,7 +43,7 @@ def since(known: Recovery, boot_id: str) -> str:
     if boot_id != known.boot_id:
         return f"{known.host} has booted since it died: what ran on it before is gone"
     though = f", though {known.proof}" if known.proof else ""
-    return f"{known.host} has the boot id of before: it was not off{though}. Look for VMs that run twice"
+    return f"{known.host} still has its old boot id: it was not off{though}. Look for VMs that run twice"
 
 
 def _back(vm: Taken, host: str, here: States | None, there: Mapping[str, States | None]) -> Back:
@@ -55,16 +55,16 @@ def _back(vm: Taken, host: str, here: States | None, there: Mapping[str, States 
         text = f"{silent} cannot be read, so nothing of {vm.name} is removed. Run recover again."
         return Back(vm, Fate.WAITS, at, text)
     if vm.step is Step.STARTING and not runs:
-        text = f"{vm.name} was not started elsewhere. It is {host}'s own again"
+        text = f"{vm.name} was not started elsewhere. It belongs to {host} again"
         left = vm.uuid in here and not _active(here, vm.uuid)
         return Back(vm, Fate.RETURNS, at, f"{text}: start it there, virsh start {vm.name}" if left else f"{text}.")
     if vm.uuid not in here:
         return Back(vm, Fate.RUNS, at)
     if vm.uuid not in states:
-        text = f"{vm.name} is not on {at} any more, where it was started: what is left of it on {host} stays."
+        text = f"{vm.name} is no longer on {at}, where it was started, so its definition on {host} stays."
         return Back(vm, Fate.WAITS, at, f"{text} Start it here, or undefine it.")
     if _active(here, vm.uuid):
-        text = f"{vm.name} runs on {host}, and was started on {at}. Look at both, and stop one."
+        text = f"{vm.name} runs on {host}, and was started on {at}. Check both, and stop one."
         return Back(vm, Fate.WAITS, at, text)
     return Back(vm, Fate.REMOVED, at)
 

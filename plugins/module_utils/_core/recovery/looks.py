@@ -98,9 +98,9 @@ def judge(host: str, views: Sequence[View], peers: int) -> Judgement:
     if any(view.libvirt for view in views):
         if own and not reached:
             return Judgement(
-                Looks.CUT_OFF_FROM_CONTROLLER, f"{host} lives: its peers reach it, the controller does not. {tried}"
+                Looks.CUT_OFF_FROM_CONTROLLER, f"{host} is alive: its peers reach it, the controller does not. {tried}"
             )
-        return Judgement(Looks.ALIVE, f"{host} lives: its libvirtd answers. {tried}")
+        return Judgement(Looks.ALIVE, f"{host} is alive: its libvirtd answers. {tried}")
     if any(view.answers for view in views):
         return Judgement(
             Looks.LIBVIRT_DEAD, f"{host} answers, and its libvirtd does not: its guests may be running. {tried}"
@@ -109,9 +109,10 @@ def judge(host: str, views: Sequence[View], peers: int) -> Judgement:
     if len(others) < needed:
         names = ", ".join(view.by for view in others) or "none of its peers"
         return Judgement(
-            Looks.NOT_KNOWN, f"Whether {host} lives is not known: {names} looked, {needed} have to. {tried}".rstrip()
+            Looks.NOT_KNOWN,
+            f"It is not known whether {host} is alive: {names} looked, {needed} are needed. {tried}".rstrip(),
         )
     signs = sorted({guest for view in views for guest in view.guests})
     if signs:
-        return Judgement(Looks.CUT_OFF, f"{host} is cut off, and its guests live: {', '.join(signs)}. {tried}")
-    return Judgement(Looks.PROBABLY_DEAD, f"{host} is probably dead: nobody reaches it. {tried}")
+        return Judgement(Looks.CUT_OFF, f"{host} is cut off, and its guests are alive: {', '.join(signs)}. {tried}")
+    return Judgement(Looks.PROBABLY_DEAD, f"{host} is probably dead: nobody can reach it. {tried}")

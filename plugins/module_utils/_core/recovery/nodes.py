@@ -50,7 +50,7 @@ class NodeSeen:
         found = [f"its condition Ready is {self.ready}{f' since {self.at}' if self.at else ''}"]
         found += [f"its kubelet renewed the Lease at {wall.of(self.lease)}"] if self.lease else []
         found += [f"its virt-handler reported at {wall.of(self.beat)}"] if self.beat else []
-        found += [f"of its pods {self.pods_ready} of {self.pods} are Ready"] if self.pods else []
+        found += [f"{self.pods_ready} of its {self.pods} pods are Ready"] if self.pods else []
         return ", ".join(found)
 
 
@@ -62,21 +62,26 @@ def judge_node(seen: NodeSeen) -> Judgement:
 
 
 def _judge(seen: NodeSeen) -> Judgement:
-    name, at = seen.name, seen.at or "a time that is not told"
+    name, at = seen.name, seen.at or "an unknown time"
     if seen.ready == "True":
-        return Judgement(Looks.ALIVE, f"{name} lives: it is Ready{f' since {seen.at}' if seen.at else ''}.")
+        return Judgement(Looks.ALIVE, f"{name} is alive: it is Ready{f' since {seen.at}' if seen.at else ''}.")
     if seen.ready != "Unknown":
-        return Judgement(Looks.NOT_READY, f"{name} lives, and is not Ready since {at}: its kubelet says so itself.")
+        return Judgement(
+            Looks.NOT_READY, f"{name} is alive, but has not been Ready since {at}: its own kubelet says so."
+        )
     if seen.lease > seen.since:
-        return Judgement(Looks.NOT_READY, f"{name} lives: its kubelet has renewed its Lease since {at}.")
+        return Judgement(Looks.NOT_READY, f"{name} is alive: its kubelet has renewed its Lease since {at}.")
     if seen.beat > seen.since:
-        text = f"{name}'s kubelet is silent since {at}, and its virt-handler is not: its guests may be running."
+        text = f"{name}'s kubelet has been silent since {at}, but its virt-handler has not: its guests may be running."
         return Judgement(Looks.KUBELET_DEAD, text)
     if seen.newest - seen.since < HEARTBEAT_DUE:
-        text = f"{name}'s kubelet is silent since {at}. Whether its virt-handler is, too, is seen within two minutes."
+        text = (
+            f"{name}'s kubelet has been silent since {at}. It takes up to two minutes to see whether its virt-handler"
+            " is silent too."
+        )
         return Judgement(Looks.NOT_KNOWN, text)
     age = f"; the kubelet's Lease is {max(0.0, seen.newest - seen.lease):.0f} s old" if seen.lease else ""
-    text = f"{name} is probably dead: its kubelet and its virt-handler are silent since {at}{age}."
+    text = f"{name} is probably dead: its kubelet and its virt-handler have been silent since {at}{age}."
     return Judgement(Looks.PROBABLY_DEAD, text)
 
 
@@ -131,7 +136,9 @@ class NodeRecovery:
         try:
             raw: dict[str, Any] = json.loads(text)
             if raw.pop("schema") != SCHEMA:
-                raise RecordError(f"the record of a recovery has not schema {SCHEMA}, which this version knows")
+                raise RecordError(
+                    f"the record of a recovery does not have schema {SCHEMA}, the one that this version knows"
+                )
             proof = Proof.from_dict(raw["proof"]) if raw["proof"] else None
             return cls(**{**raw, "proof": proof, "vms": [Guest(**vm) for vm in raw["vms"]]})
         except (ValueError, KeyError, TypeError, AttributeError, PolicyError) as exc:
@@ -180,18 +187,18 @@ def _row(node: str, one: GuestNow, over: bool, starts: bool) -> GuestRow:
     if one.at:
         return GuestRow(guest, Verdict.RUNS, one.at)
     if one.gone and not one.old:
-        return GuestRow(guest, Verdict.RUNS, "", f"{name} was deleted meanwhile.")
+        return GuestRow(guest, Verdict.RUNS, "", f"{name} has since been deleted.")
     if one.old and not over:
         return GuestRow(guest, Verdict.WAITS, "", f"{name}: its instance on {node} is not gone yet")
     if one.old:
-        return GuestRow(guest, Verdict.STAYS, "", f"its instance on {node} is still there. Look at its pod.")
+        return GuestRow(guest, Verdict.STAYS, "", f"its instance on {node} is still there. Check its pod.")
     if guest.stays and not (starts and guest.strategy in _STARTED):
         return GuestRow(guest, Verdict.STAYS, "", guest.stays)
     waits = one.waits or "It is not started."
     if one.held:
-        waits = f"{', '.join(one.held)} is still attached to {node}, and it waits for that to end. {waits}"
+        waits = f"{', '.join(one.held)} is still attached to {node}, and it waits until that is detached. {waits}"
     if over and one.held:
-        waits = f"{waits} Look at the VolumeAttachment and the CSI driver."
+        waits = f"{waits} Check the VolumeAttachment and the CSI driver."
     if over:
         return GuestRow(guest, Verdict.STAYS, "", f"{waits} Run recover again to watch it.")
     return GuestRow(guest, Verdict.WAITS, "", f"{name}: {waits}", start=bool(guest.stays) and one.off)

@@ -52,7 +52,7 @@ class Proof:
 
     def __str__(self) -> str:
         if self.kind in GONE:
-            return f"rid of its VMs of before, as seen at {self.at}: {self.how} ({self.by})"
+            return f"free of its earlier VMs, as seen at {self.at}: {self.how} ({self.by})"
         return f"off at {self.at}, by {self.how} ({self.by})"
 
     @classmethod
@@ -84,17 +84,17 @@ def confirmed(text: str, host: str, found_dead: str, by: str, now: str) -> Proof
         raise PolicyError(f"maintenance_confirm_off is about {name}, and this is {host}: nothing was started")
     if not found_dead:
         raise PolicyError(
-            f"maintenance_confirm_off is given, and no run before this one found {host} dead: run without it first,"
-            " see that the host is off, then give the time that is printed"
+            f"maintenance_confirm_off is given, but no earlier run found {host} dead: run without it first, check that"
+            " the host is off, then give the time that is printed"
         )
     if moment != found_dead:
         raise PolicyError(
-            f"maintenance_confirm_off says {moment}, and {host} was found dead at {found_dead}: see that it is off now,"
-            f" then give {host}@{found_dead}"
+            f"maintenance_confirm_off says {moment}, and {host} was found dead at {found_dead}: check that it is off"
+            f" now, then give {host}@{found_dead}"
         )
     if now > wall.after(found_dead, _COUNTS_FOR):
         raise PolicyError(
-            f"maintenance_confirm_off says {moment}, which is over an hour ago ({now} now): run without it, see that"
+            f"maintenance_confirm_off says {moment}, which is over an hour ago ({now} now): run without it, check that"
             f" {host} is off, then give the time that is printed"
         )
     return Proof(Kind.PERSON, found_dead, by, "a person, who saw that it is off")

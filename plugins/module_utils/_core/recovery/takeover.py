@@ -118,8 +118,8 @@ def _known(vm: VM, seen: Sequence[Sighting], taken: Taken | None, silent: Sequen
     for one in seen:
         if one.state in _HALF:
             text = (
-                f"It was on its way to {one.node} when {vm.node} died, and is not whole there. libvirt ends it within a"
-                f" minute; else do it on {one.node}: virsh destroy {vm.name}. Then run recover again."
+                f"It was migrating to {one.node} when {vm.node} died, and is incomplete there. libvirt ends it"
+                f" within a minute; otherwise do so on {one.node}: virsh destroy {vm.name}. Then run recover again."
             )
             return Row(vm, Verdict.STAYS, one.node, Finding(Reason.MigrationFailed, text))
         if is_active(one.state):
@@ -138,7 +138,7 @@ def _known(vm: VM, seen: Sequence[Sighting], taken: Taken | None, silent: Sequen
         text = f"It may run on {', '.join(silent)}, which cannot be read."
         return Row(vm, Verdict.STAYS, finding=Finding(Reason.PeerUnreachable, text))
     if seen:
-        text = f"It is defined on {seen[0].node} too, and is off there. Nobody of ours did that."
+        text = f"It is also defined on {seen[0].node}, and is off there. This collection did not do that."
         return Row(vm, Verdict.STAYS, seen[0].node, Finding(Reason.MayStartTwice, text))
     return None
 
@@ -155,7 +155,7 @@ def _place(vm: VM, placement: Placement, nodes: Iterable[str], recovery: Recover
     if vm.cold_findings:
         return Row(vm, Verdict.STAYS, finding=vm.cold_findings[0])
     refused = dict(vm.refused_by if vm.cold_refused_by is None else vm.cold_refused_by)
-    text = f"Its autostart is on, and nothing keeps {vm.node} from starting it when it comes back."
+    text = f"Its autostart is on, and nothing stops {vm.node} from starting it when it comes back."
     refused.update({node: (Finding(Reason.MayStartTwice, text),) for node in nodes if not safety.allows(vm, node)})
     before = recovery.vms.get(vm.uuid)
     if before is not None and before.step is Step.FAILED:

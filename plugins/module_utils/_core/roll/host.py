@@ -222,7 +222,7 @@ def _back(ask: Asked) -> Acts:
     if _failed(restored):
         return restored
     if not (ask.check or restored.get("phase") == "Active"):
-        return {**restored, "failed": True, "msg": "the restore was not brought to its end"}
+        return {**restored, "failed": True, "msg": "the restore did not finish"}
     # Only now it is known how long its guests were off.
     outage = {key: ms for key, ms in tally(restored.get("vms") or ()).items() if key == "outage_ms"}
     noted = yield ask.note(Stage.DONE, tally=outage)

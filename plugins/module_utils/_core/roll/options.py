@@ -103,7 +103,7 @@ def answer_of(
 
         return run.patiently(step, here, until, watch, patience)
     if not params["stage"]:
-        raise PolicyError("stage is missing: with state=noted it says what the host has come to")
+        raise PolicyError("stage is missing: with state=noted it says which stage the host has reached")
     stage = Stage(params["stage"])
     boot = boot_id() if stage is Stage.REBOOTING else ""
 
@@ -120,7 +120,7 @@ def ask(params: Mapping[str, Any]) -> Ask:
     """The roll that is wanted. Raises PolicyError."""
     hosts = params["hosts"]
     if not hosts or len(set(hosts)) != len(hosts):
-        raise PolicyError(f"hosts is {hosts}: at least one name is expected, and none twice")
+        raise PolicyError(f"hosts is {hosts}: expected at least one name, and none twice")
     return Ask(
         id=params["roll_id"],
         run=params["roll_run"],

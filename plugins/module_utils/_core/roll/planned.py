@@ -62,7 +62,7 @@ def unreached(tried: Mapping[str, str | None]) -> list[str]:
     """Hosts that are to be rebooted over a connection that they do not have. `tried`: host -> why there is none; empty
     or None: there is one, or nobody has tried."""
     return [
-        f"{host} is to be rebooted, and Ansible does not reach it: {why.rstrip('.')}. Repair the connection, or leave "
+        f"{host} is to be rebooted, but Ansible cannot reach it: {why.rstrip('.')}. Repair the connection, or leave "
         "the reboot out with maintenance_reboot=never."
         for host, why in tried.items()
         if why

@@ -51,27 +51,27 @@ def need(host: str, told: Sequence[Told]) -> Need:
     if yes:
         return Need(True, True, f"{host} needs a reboot: {_all(yes)}")
     if no:
-        return Need(False, True, f"{host} is not rebooted, for it needs none: {_all(no)}")
+        return Need(False, True, f"{host} is not rebooted because it does not need it: {_all(no)}")
     asked = f" ({_all(told)})" if told else f" (no {FILE}, needrestart or dnf needs-restarting)"
-    return Need(True, False, f"{host} is rebooted, since nothing there tells whether it needs it{asked}")
+    return Need(True, False, f"{host} is rebooted because nothing there says whether it needs it{asked}")
 
 
 def need_of_lost(host: str) -> Need:
     """Nobody could be asked. The reboot finds out whether the host is gone, and the roll stops there with a record."""
-    return Need(reboot=True, known=False, message=f"{host} does not answer whether it needs a reboot")
+    return Need(reboot=True, known=False, message=f"{host} did not say whether it needs a reboot")
 
 
 def in_vain(host: str, why: str, elapsed: float, before: str, now: str) -> str:
     """Of a reboot that failed. Ansible says the same (`why`) of a host that never went down and of one that did not
     come up. `before`, `now`: its boot id; empty: it is not known."""
     if not now:
-        late = f"it did not come up, {elapsed:.0f} s after it was asked to reboot"
+        late = f"it has not come up, {elapsed:.0f} s after it was asked to reboot"
         return words.is_lost(host, late if why.startswith("Timed out") else why)
     if now != before:
         return why
     return (
-        f"{host} never went down: its boot id is still the same, {elapsed:.0f} s after it was asked to reboot. See on"
-        " it why, for example with systemctl list-jobs, systemd-inhibit and journalctl"
+        f"{host} never went down: its boot id is still the same, {elapsed:.0f} s after it was asked to reboot. Find out"
+        " why on the host, for example with systemctl list-jobs, systemd-inhibit and journalctl"
     )
 
 

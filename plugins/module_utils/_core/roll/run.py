@@ -294,7 +294,7 @@ def patiently(
             if alone or now - since > patience:
                 raise
             if now >= until:
-                verdict = Verdict(Answer.WAIT, None, f"{exc} It is tried again.")
+                verdict = Verdict(Answer.WAIT, None, f"{exc} Trying again.")
                 return _answer(verdict, None, watch={**notes, "unreadable_since": since})
             clock.sleep(_TURN_PAUSE)
 

@@ -31,8 +31,8 @@ _ASKED = {Intent.DRAINED.value: "drain", Intent.ACTIVE.value: "restore"}
 _STILL = ("", "Pending", "Failed", "Succeeded")
 # On a host in one of these something of the user's may be under way that no abort ends.
 _BUSY = {
-    Stage.AT_WORK.value: "it was at work: your tasks there may still run",
-    Stage.REBOOTING.value: "it was to be rebooted, which may still come",
+    Stage.AT_WORK.value: "your tasks may still be running there",
+    Stage.REBOOTING.value: "its reboot may still happen",
 }
 
 
@@ -149,7 +149,7 @@ def _head(roll: Mapping[str, Any] | None, unreadable: str, read: str) -> list[st
     why = f", {roll['reason']}" if roll["reason"] else ""
     line = f"roll {roll['id']}{who}{why}: {roll['state']}, begun {roll['begun']}"
     refused = [f"It was refused: {roll['paused']}"] if roll["state"] == State.REFUSED.value and roll["paused"] else []
-    return [f"{line}, last written {roll['written']} ({long(_age(roll['written'], read))} ago)", *refused]
+    return [f"{line}, last updated {roll['written']} ({long(_age(roll['written'], read))} ago)", *refused]
 
 
 def _table(hosts: Sequence[Row], read: str) -> list[str]:
@@ -208,8 +208,8 @@ def _asked(row: Row) -> str:
     who = f" by {record['requester']}" if record["requester"] else ""
     why = f" ({record['reason']})" if record["reason"] else ""
     left = record["left"] and _own_stage(row) in _STAGES.values()
-    ended = ", whose playbook has ended in the middle" if left else ""
-    return f"{_ASKED.get(record['intent'], record['intent'])}{who}{why}, not of a roll{ended}"
+    ended = ", whose playbook was interrupted" if left else ""
+    return f"{_ASKED.get(record['intent'], record['intent'])}{who}{why}, not part of a roll{ended}"
 
 
 def _counts(vms: Sequence[Row] | None) -> str:
@@ -272,11 +272,11 @@ def _next_commands(
     others = [row["name"] for row in alone if row["name"] not in empty]
     if others:
         found.append(
-            f"To carry the drain of {', '.join(others)} on, run the playbook drain again; to give it back, run the "
+            f"To continue the drain of {', '.join(others)}, run the playbook drain again; to undo it, run the "
             "playbook restore."
         )
     if empty:
-        found.append(f"No VM runs on {', '.join(empty)}. To give it back, run the playbook restore.")
+        found.append(f"No VM runs on {', '.join(empty)}. To return it to service, run the playbook restore.")
     return found
 
 
@@ -287,17 +287,14 @@ def _is_empty(row: Row) -> bool:
 
 
 _LEFT = (
-    "Its playbook has not written for more than a minute: it was ended, or its controller is dead. Give the same "
-    "command again to carry it on, or run the playbook abort."
+    "Its playbook has not updated the record for more than a minute: it was killed, or its controller is dead. Run the"
+    " same command again to continue, or run the playbook abort."
 )
-_ENDED = (
-    "Its playbook has ended in the middle: it was killed. Give the same command again to carry it on, or run the "
-    "playbook abort."
-)
+_ENDED = "Its playbook was killed. Run the same command again to continue, or run the playbook abort."
 _OF_A_ROLL = {
-    State.RUNNING.value: "It goes on by itself: its playbook lives. Run the playbook abort to end it.",
-    State.PAUSED.value: "It pauses as it was asked: give the same command to go on, or run the playbook abort.",
-    State.STOPPED.value: "Give the same command again to carry it on, or run the playbook abort.",
+    State.RUNNING.value: "It continues by itself: its playbook is running. Run the playbook abort to end it.",
+    State.PAUSED.value: "It is paused, as requested: run the same command to continue, or run the playbook abort.",
+    State.STOPPED.value: "Run the same command again to continue, or run the playbook abort.",
     State.ABORTING.value: "If no abort is running, run the playbook abort again.",
 }
 
@@ -314,12 +311,12 @@ def aborted(
     for name in out:
         found = restores.get(name, {})
         back = found.get("phase") == "Active"
-        closed = [words.in_service(found)] if found.get("closed") else []
+        closed = [words.in_service(found).removeprefix("restored, but ")] if found.get("closed") else []
         busy = [*closed, *filter(None, [_BUSY.get(stages.get(name, ""), "")])]
         why = "; ".join(busy) if back else str(found.get("msg") or "no answer")
         hosts.append({"name": name, "stage": stages.get(name), "given_back": back, "message": why})
         first, *more = why.splitlines() or [""]
-        lines.append(f"{name}  {'' if back else 'not '}given back{': ' if first else ''}{first}")
+        lines.append(f"{name}  {'' if back else 'not '}restored{': ' if first else ''}{first}")
         lines += [f"  {line}" for line in more]
         outcomes = found.get("outcomes") or []
         vms += [{"host": name, **vm} for vm in outcomes]

@@ -50,7 +50,7 @@ def host_is_done(roll: Mapping[str, Any], host: str, restore: Mapping[str, Any] 
     entry = next(one for one in roll["hosts"] if one["name"] == host)
     idle = entry.get("idle", 0)
     took = seconds(entry.get("begun", ""), entry.get("since", ""), idle)
-    lay = f" (not counted: {long(idle)} until it was carried on)" if idle else ""
+    lay = f" (not counted: {long(idle)} until it was resumed)" if idle else ""
     time = "" if took is None else f" in {long(took)}{lay}"
     done = sum(one["stage"] == Stage.DONE.value for one in roll["hosts"])
     counted = counts(entry.get("tally") or {})
@@ -61,7 +61,7 @@ def host_is_done(roll: Mapping[str, Any], host: str, restore: Mapping[str, Any] 
 
 def _lay(entries: Sequence[HostEntry]) -> list[str]:
     lay = ", ".join(f"{long(e.idle)} of {e.name}" for e in entries if e.idle and _end(e))
-    return [f"Not counted, as nobody worked on it until it was carried on: {lay}."] if lay else []
+    return [f"Not counted, because nobody worked on it until it was resumed: {lay}."] if lay else []
 
 
 def _counted(entries: Sequence[HostEntry]) -> list[str]:

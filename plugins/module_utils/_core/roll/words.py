@@ -18,7 +18,7 @@ _ENDINGS = {
 }
 # Errors that may come after something was changed.
 _IN_THE_MIDDLE = frozenset({"KubeError", "AccessDenied", "HostUnreachable", "RollTakenOver", "Superseded"})
-HOW_TO_SEE = "See it with the playbook status"
+HOW_TO_SEE = "Inspect it with the playbook status"
 HOW_TO_END = "end it with the playbook abort"
 
 
@@ -45,7 +45,7 @@ def _how_far(roll: Roll) -> str:
 
 def is_under_way(roll: Roll) -> str:
     return (
-        f"There is a roll of this fleet already: {name_of(roll)} ({_how_far(roll)}). "
+        f"A roll already exists for this fleet: {name_of(roll)} ({_how_far(roll)}). "
         f"{HOW_TO_SEE}, {HOW_TO_END},"
         " or take it over with maintenance_take_over=true if its controller is dead. Nothing was "
         "done."
@@ -54,9 +54,9 @@ def is_under_way(roll: Roll) -> str:
 
 def is_kept_elsewhere(roll: Roll, kept_on: Iterable[str]) -> str:
     return (
-        f"There is a roll of this fleet already: {name_of(roll)} ({_how_far(roll)}). Its record is on "
-        f"{_names(kept_on)}, and by this inventory it would be on others: hosts have been added or taken out. Carry it "
-        "on or abort it with the hosts that it began with (maintenance_fleet), or begin another one beside it with "
+        f"A roll already exists for this fleet: {name_of(roll)} ({_how_far(roll)}). Its record is on "
+        f"{_names(kept_on)}, but this inventory would keep it on other hosts: hosts were added or removed. Continue "
+        "or abort it with the hosts that it began with (maintenance_fleet), or start another one beside it with "
         "maintenance_take_over=true. Nothing was done."
     )
 
@@ -76,19 +76,19 @@ def differences(roll: Roll, hosts: Sequence[str], options: Mapping[str, str]) ->
 def is_unfinished(roll: Roll, differs: str) -> str:
     if roll.state is State.ABORTING:
         return (
-            f"The abort of {name_of(roll)} was not brought to its end ({_how_far(roll)}). Run the playbook abort again."
+            f"The abort of {name_of(roll)} did not finish ({_how_far(roll)}). Run the playbook abort again."
             " Nothing was done."
         )
     return (
-        f"{name_of(roll)} is not finished ({_how_far(roll)}), and this command is another one: {differs}. Give the same"
-        f" command to carry it on, {HOW_TO_END}, or take it over with maintenance_take_over=true. Nothing was done."
+        f"{name_of(roll)} is not finished ({_how_far(roll)}), and this command differs: {differs}. Run the same"
+        f" command to continue it, {HOW_TO_END}, or take it over with maintenance_take_over=true. Nothing was done."
     )
 
 
 def is_resumed(old: Roll, new: Roll) -> str:
-    taken = " is taken over" if old.state is State.RUNNING else " goes on"
+    taken = " taken over" if old.state is State.RUNNING else " resumed"
     gone = [name for name in old.out if name not in new.hosts]
-    left = f"; no longer of the fleet, and left as they are: {_names(gone)}" if gone else ""
+    left = f"; no longer in the fleet, and left as they are: {_names(gone)}" if gone else ""
     return f"roll {new.id}{taken}: {_how_far(old)}{left}"
 
 
@@ -101,23 +101,23 @@ def no_roll(roll: Roll | None) -> str:
 
 def aborts(roll: Roll, check: bool = False) -> str:
     is_ = "would be" if check else "is"
-    return f"roll {roll.id} {is_} aborted; to be given back: {_names(roll.out)}"
+    return f"roll {roll.id} {is_} aborted; hosts to restore: {_names(roll.out)}"
 
 
 def how_aborted(roll: Roll, gone: Sequence[str] = ()) -> str:
     """`gone`: hosts that were out and are no longer there."""
     if roll.state is State.ABORTED:
-        return f"roll {roll.id} was aborted; nothing of it is out" + (
-            f" but {_names(gone)}: no longer of the fleet" if gone else ""
+        return f"roll {roll.id} was aborted; none of its hosts is out of service" + (
+            f" except {_names(gone)}, no longer in the fleet" if gone else ""
         )
     return (
-        f"Roll {roll.id} is aborted, but not given back: {_names(roll.out)}. Repair the cause and"
+        f"Roll {roll.id} was aborted, but these hosts are not restored: {_names(roll.out)}. Fix the cause, then"
         " run the playbook abort again."
     )
 
 
 def is_missing() -> str:
-    return "There is no roll any more: its record was removed meanwhile. Nothing more is done."
+    return "The record of the roll was removed, so there is no roll any more. This playbook does nothing more."
 
 
 def is_taken_over(roll: Roll, run: str) -> str:
@@ -128,13 +128,13 @@ def is_taken_over(roll: Roll, run: str) -> str:
     if roll.state in (State.ABORTING, State.ABORTED):
         return (
             f"Roll {roll.id} was aborted{who}. This playbook does nothing more; the playbook abort"
-            " gives back what is out."
+            " restores the hosts that are out."
         )
     return f"Roll {roll.id} was taken over{who} at {roll.written}. This playbook does nothing more; nothing was undone."
 
 
 def is_not_of_it(roll: Roll, host: str) -> str:
-    return f"{host} is no host of roll {roll.id}"
+    return f"{host} is not part of roll {roll.id}"
 
 
 def is_done(host: str) -> str:
@@ -161,18 +161,20 @@ def _failures(roll: Roll, told: str) -> list[str]:
 
 
 def carries_on(entry: HostEntry) -> str:
-    return f"{entry.name} is out already ({entry.stage.value}): it goes on from there"
+    return f"{entry.name} is already out of service ({entry.stage.value}): resuming"
 
 
 def is_not_proven(entry: HostEntry, stage: Stage) -> str:
     """Of a stage for which the one before it is missing."""
-    needs = "a restore that came to its end" if stage is Stage.DONE else "the certificate of its drain"
-    return f"{entry.name} is not recorded as {stage.value}: it is {at_stage(entry)}, and {needs} is missing"
+    needs = "its finished restore" if stage is Stage.DONE else "the certificate of its drain"
+    return f"{entry.name} cannot be recorded as {stage.value}: it is {at_stage(entry)}, and {needs} is missing"
 
 
 def is_closed(host: str, failed: Sequence[str], paused: str = "") -> str:
     return (
-        f"{host} is not begun: {paused}" if paused and not failed else f"{host} is not begun: {_names(failed)} failed"
+        f"{host} was not started: {paused}"
+        if paused and not failed
+        else f"{host} was not started because {_names(failed)} failed"
     )
 
 
@@ -181,7 +183,7 @@ def minutes(seconds: float) -> str:
 
 
 def soaks(roll: Roll, host: str, after: str) -> str:
-    return f"{host} waits for its turn: {minutes(roll.terms.soak)} after {after} (maintenance_soak)"
+    return f"{host} waits: it starts {minutes(roll.terms.soak)} after {after} (maintenance_soak)"
 
 
 def pauses_after(host: str) -> str:
@@ -194,16 +196,17 @@ def pauses_nowhere(host: str, hosts: Iterable[str]) -> str:
 
 def was_left() -> str:
     return (
-        "It was left in the middle: in your tasks or a hook it was unreachable, or meta ended it (end_host or the like)"
+        "It was left unfinished: your tasks or a hook lost the connection to it, or ended it with meta (end_host or the"
+        " like)"
     )
 
 
 def comes_later(host: str, ahead: Sequence[str]) -> str:
-    return f"{host} waits for its turn: {_names(ahead)} first"
+    return f"{host} waits: {_names(ahead)} comes first"
 
 
 def is_stopped(roll: Roll, host: str) -> str:
-    return f"{host} is not begun: {roll.paused or f'roll {roll.id} stopped'}"
+    return f"{host} was not started: {roll.paused or f'roll {roll.id} stopped'}"
 
 
 def left_as(drain: Mapping[str, Any] | None) -> str:
@@ -218,30 +221,30 @@ def left_as(drain: Mapping[str, Any] | None) -> str:
     if counted:
         return f"of its VMs {counted}; it stays cordoned"
     if not drain.get("changed", True):
-        return "whether anything was changed is not known here, the playbook status shows it"
+        return "it may have been changed; run the playbook status to check"
     return "VMs may have moved or been stopped, and it stays cordoned"
 
 
 def runs_hooks() -> str:
-    return "hooks of its VMs are due: they are run now, and then its restore goes on"
+    return "hooks of its VMs are due: running them, then its restore continues"
 
 
 def in_service(restore: Mapping[str, Any]) -> str:
     """How a host is that was restored. What we gave back is ours alone: others may keep VMs away from it."""
     why = "; ".join(restore.get("closed") or ())
-    return f"restored, but no VM comes to it: {why}" if why else "in service again"
+    return f"restored, but it takes no VMs: {why}" if why else "in service again"
 
 
 def left_in_restore(restore: Mapping[str, Any]) -> str:
     if restore.get("phase") == "Active":
         return f"it is {in_service(restore)}"
-    return "its restore was begun: it may be in service again, and what was stopped for it may still be off"
+    return "its restore began: it may be in service again, and what was stopped for it may still be off"
 
 
 def next_of_drain(restores: bool) -> str:
     """What to do after a drain, or a restore, of one host that is in no roll."""
-    again = "Repair the cause and give the same command again: it goes on from here."
-    return again if restores else f"{again} To give the host back instead, run the playbook restore."
+    again = "Fix the cause, then run the same command again to continue."
+    return again if restores else f"{again} To return the host to service instead, run the playbook restore."
 
 
 def left_as_before() -> str:
@@ -252,48 +255,49 @@ def left_as_before() -> str:
 def is_lost(host: str, why: str = "it does not answer") -> str:
     """Of a host in a roll, most often one that did not come back from its reboot."""
     return (
-        f"{host} cannot be reached: {why.rstrip('.')}. If it does not come back, this starts its VMs elsewhere, once it"
-        f" is proven to be off: ansible-playbook virtops.maintenance.recover -e maintenance_hosts={host}"
+        f"{host} cannot be reached: {why.rstrip('.')}. If it does not come back, the following command starts its VMs"
+        " elsewhere, once it is proven to be off: ansible-playbook virtops.maintenance.recover -e"
+        f" maintenance_hosts={host}"
     )
 
 
 def is_silent_keeper(host: str, why: str) -> str:
-    return f"{host}, which keeps the record of the roll too, cannot be reached: {why.strip()}"
+    return f"{host}, which also keeps the record of the roll, cannot be reached: {why.strip()}"
 
 
 def no_keeper_answers(last: str, why: str) -> str:
     return (
-        "No host that keeps the record of the roll could be reached. The last that was asked is "
-        f"{last}: {why.strip()}. When one of them answers, give the same command again."
+        "No host that keeps the record of the roll could be reached. The last one tried is "
+        f"{last}: {why.strip()}. When one of them answers, run the same command again."
     )
 
 
 def waits_until_healthy(host: str, why: str, left: float) -> str:
     """`left`: seconds for which it is waited for."""
-    return f"{host} waits until it is healthy, for {left:.0f} s at most: {why}"
+    return f"{host} is not healthy yet, waiting {left:.0f} s at most: {why}"
 
 
 def cannot_be_done(objections: Sequence[str]) -> str:
     """Why a roll was refused before its first host."""
     listed = "".join(f"\n- {one}" for one in objections)
-    return f"The roll cannot be done, and was not begun:{listed}\nNothing was changed."
+    return f"The roll cannot be done and did not start:{listed}\nNothing was changed."
 
 
 def waits_for_place(host: str, most: int, out: Mapping[str, str], of: str) -> str:
     """`of`: what the hosts share, "rack r1"; "": the fleet."""
     those = "this one is" if len(out) == 1 else "these are"
-    return f"{host} waits for its turn: {_may(most, of)} may be out at once, and {those}: {_with_reasons(out)}"
+    return f"{host} waits: {_may(most, of)} may be out at once, and {those}: {_with_reasons(out)}"
 
 
 def waits_for_targets(host: str, away: Mapping[str, str]) -> str:
-    return f"{host} waits for its turn: by plan its VMs go to {_with_reasons(away)}"
+    return f"{host} waits: the plan moves its VMs to {_with_reasons(away)}"
 
 
 def no_place(host: str, most: int, out: Mapping[str, str], of: str) -> str:
     variable = "maintenance_max_unavailable_per" if of else "maintenance_max_unavailable"
     return (
-        f"{host} is not begun: {_may(most, of)} may be out at once ({variable}), and nobody works on those"
-        f" that are: {_with_reasons(out)}. Put them back, raise the number, or leave hosts of others aside with"
+        f"{host} was not started: {_may(most, of)} may be out at once ({variable}), and nobody is working on those"
+        f" that are: {_with_reasons(out)}. Restore them, raise the number, or ignore hosts that others took out with"
         " maintenance_count_others=false."
     )
 
@@ -309,7 +313,7 @@ def _with_reasons(out: Mapping[str, str]) -> str:
 def is_in_no_group(unknown: Iterable[tuple[str, str]]) -> str:
     listed = ", ".join(f"{key} of {host}" for host, key in unknown)
     return (
-        f"maintenance_max_unavailable_per: not known is {listed}. Expected is a label of the host"
+        f"maintenance_max_unavailable_per: no value for {listed}. Expected a label of the host"
         " (maintenance_labels; on KubeVirt of the Node) or a variable of that name in the inventory."
         " Nothing was done."
     )
@@ -324,10 +328,14 @@ def belongs_to(roll: Roll, entry: HostEntry) -> str:
 
 def lies(roll: Roll, host: str) -> str:
     """Of a roll that is not over, to somebody who drains or restores a host beside it."""
-    how = {State.STOPPED: "has stopped", State.PAUSED: "pauses"}.get(roll.state, "was left by its playbook")
-    of_it = f"{host} is one of its hosts, and this is not done for it" if host in roll.hosts else "This is beside it"
+    how = {State.STOPPED: "has stopped", State.PAUSED: "is paused"}.get(roll.state, "lost its playbook")
+    of_it = (
+        f"{host} is one of its hosts, but this run is not part of it"
+        if host in roll.hosts
+        else "This run is not part of it"
+    )
     return (
-        f"{name_of(roll)}, {how} and is not over ({_how_far(roll)}). {of_it}. To carry the roll on, give its command"
+        f"{name_of(roll)}, {how} and is not finished ({_how_far(roll)}). {of_it}. To continue the roll, run its command"
         f" again; else {HOW_TO_END}."
     )
 
@@ -336,11 +344,12 @@ def result(roll: Roll, told: str = "") -> str:
     """How the roll ended, what is done, what is out, and what to type. `told`: a host of which it is said why it
     failed."""
     if roll.state is State.ENDED:
-        return f"roll {roll.id} is over: {_names(roll.hosts)} done"
+        return f"roll {roll.id} ended: {_names(roll.hosts)} done"
     if roll.state is State.PAUSED:
         return (
-            f"roll {roll.id} pauses: {roll.paused}. Done: {_names(roll.in_stage(Stage.DONE))}. Left: "
-            f"{_names(roll.in_stage(Stage.WAITING))}. Nothing is out. Give the same command to go on, or {HOW_TO_END}."
+            f"roll {roll.id} is paused: {roll.paused}. Done: {_names(roll.in_stage(Stage.DONE))}. Left: "
+            f"{_names(roll.in_stage(Stage.WAITING))}. No host is out of service. Run the same"
+            f" command to continue, or {HOW_TO_END}."
         )
     if all(entry.stage is Stage.DONE for entry in roll.hosts.values()):
         return _not_back(roll)
@@ -349,7 +358,7 @@ def result(roll: Roll, told: str = "") -> str:
             f"Roll {roll.id} stopped. Done: {_names(roll.in_stage(Stage.DONE))}. Out: {_names(roll.out)}. Not begun: "
             f"{_names(roll.in_stage(Stage.WAITING))}.",
             *_failures(roll, told),
-            "Repair the cause and give the same command again: it goes on from here. To give back what is out instead,"
+            "Fix the cause, then run the same command again to continue. To restore the hosts that are out instead,"
             " run the playbook abort.",
         ]
     )
@@ -362,9 +371,9 @@ def _not_back(roll: Roll) -> str:
     why = [f"{entry.message}." for entry in left if entry.message]
     return " ".join(
         [
-            f"Roll {roll.id}: all hosts are done, but not all VMs are back where they were: {named}.",
+            f"Roll {roll.id}: all hosts are done, but some VMs are not back where they were: {named}.",
             *why,
-            f"Give the same command again to move them back, or {HOW_TO_END}: then they stay where they are.",
+            f"Run the same command again to move them back, or {HOW_TO_END}, which leaves them where they are.",
         ]
     )
 
@@ -382,4 +391,4 @@ def is_not_back(vm: str, home: str, why: str) -> str:
 
 
 def is_let_be(vm: str, home: str, why: str) -> str:
-    return f"{vm} is not moved back to {home}: {why.strip().rstrip('.')}"
+    return f"{vm} was not moved back to {home}: {why.strip().rstrip('.')}"

@@ -83,9 +83,7 @@ def test_a_worker_knows_who_forked_it_though_it_has_another_parent_by_now(when: 
         process.kill()
     said = process.stdout.read()
     process.wait()
-    assert said.startswith("goes on 16" if when == "lives" else "ansible-playbook ended; the same command goes on"), (
-        said
-    )
+    assert said.startswith("goes on 16" if when == "lives" else "ansible-playbook ended; run the same command"), said
 
 
 CALLS = """

@@ -372,4 +372,4 @@ def test_a_host_that_is_as_it_was_wanted_is_told_in_a_line() -> None:
 
 def test_a_host_that_others_keep_closed_is_not_told_to_be_in_service() -> None:
     found = {"node": "n4", "phase": "Active", "counts": {}, "closed": ["it is still cordoned, by others"]}
-    assert reached(found) == "n4 is restored, but no VM comes to it: it is still cordoned, by others"
+    assert reached(found) == "n4 is restored, but it takes no VMs: it is still cordoned, by others"

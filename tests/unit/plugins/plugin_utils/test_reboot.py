@@ -38,7 +38,9 @@ def test_now_and_then_a_line_says_why_it_is_not_back(exc: Exception, why: str) -
         clock[0] = at
         with pytest.raises(type(exc)):
             told.tries(failing(exc))
-    assert [line.partition(" ")[2] for line in lines] == [f"host-a reboots since {at} s: {why}" for at in (16, 32)]
+    assert [line.partition(" ")[2] for line in lines] == [
+        f"host-a has been rebooting for {at} s: {why}" for at in (16, 32)
+    ]
 
 
 def test_ansible_tries_by_the_method_that_ours_is_called_by() -> None:

@@ -88,6 +88,6 @@ def test_what_protect_says() -> None:
 
 def test_a_host_that_nobody_switched_off_is_said_to_be_rid_of_its_vms_of_before() -> None:
     proof = {"kind": "boot", "at": "t", "by": "controller", "how": "it has booted since"}
-    said = "a  Nobody switched it off: it is rid of its VMs of before, as seen at t: it has booted since (controller)."
+    said = "a  Nobody switched it off: it is free of its earlier VMs, as seen at t: it has booted since (controller)."
     assert list(lines(result("Recovered", proof=proof), check=False)) == [said]
     assert not list(lines(result("Recovered", proof={**proof, "kind": "agent"}), check=False))

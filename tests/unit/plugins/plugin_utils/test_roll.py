@@ -112,12 +112,12 @@ def test_a_worker_that_waits_does_not_work(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_wait_is_told_once_and_the_next_host_of_all_tells_it_again() -> None:
     """A roll would be silent for hours while the user's tasks run on another host."""
-    wait = {"message": "b waits for its turn: a atWork", "waits_for": ["a"]}
+    wait = {"message": "b waits: a atWork", "waits_for": ["a"]}
     for is_next in (True, False):
         said = _roll.Said("admitted")
         told = {at: said.lines({**wait, "is_next": is_next}, float(at)) for at in range(0, 1300, 10)}
         assert [at for at, lines in told.items() if lines] == ([0, 600, 1200] if is_next else [0])
-    assert [line[9:] for line in told[0]] == ["b waits for its turn: a atWork"]
+    assert [line[9:] for line in told[0]] == ["b waits: a atWork"]
 
 
 def test_for_whom_else_it_waits_is_told_but_not_every_second() -> None:

@@ -75,7 +75,7 @@ def test_slice_after_slice_as_one_run() -> None:
 def test_another_phase_than_the_wanted_one_fails() -> None:
     found = Host(slice_of("Blocked")).run()
     assert found["failed"] is True
-    assert found["msg"].splitlines()[-1].endswith("To give the host back instead, run the playbook restore.")
+    assert found["msg"].splitlines()[-1].endswith("To return the host to service instead, run the playbook restore.")
 
 
 def test_a_restore_names_what_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

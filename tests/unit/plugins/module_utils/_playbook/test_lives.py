@@ -95,7 +95,7 @@ def test_a_module_that_nobody_reads_any_more_writes_nothing(playbook: subprocess
         module.stdout.close()
         module.stdin.write(b"\n")
         module.stdin.close()
-        assert b"The connection by which this was called ended" in module.stderr.read()
+        assert b"The connection that started this was closed" in module.stderr.read()
 
 
 IN_C = "ctypes.CDLL(None).system(b'kill -TERM $PPID; exec sleep 20 >/dev/null')"

@@ -77,7 +77,7 @@ def test_a_person_confirms_the_moment_at_which_this_host_was_found_dead() -> Non
     [
         (f"host-b@{AT}", AT, "is about host-b"),
         ("host-a@2026-11-27T13:03:00Z", AT, f"found dead at {AT}"),
-        (f"host-a@{AT}", "", "no run before this one found host-a dead"),
+        (f"host-a@{AT}", "", "no earlier run found host-a dead"),
         ("host-a", AT, "expected HOST@TIME"),
         ("yes", AT, "expected HOST@TIME"),
     ],

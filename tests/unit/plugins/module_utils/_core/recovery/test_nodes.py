@@ -19,7 +19,7 @@ def test_each_view_of_a_node_has_its_time() -> None:
     seen = NodeSeen("n1", "Unknown", 200.0, "T0", 100.0, 900.0, "boot", lease=60.0, pods=3, pods_ready=1)
     assert judge_node(seen).text.endswith(
         "Seen: its condition Ready is Unknown since T0, its kubelet renewed the Lease at 1970-01-01T00:01:00Z, its"
-        " virt-handler reported at 1970-01-01T00:01:40Z, of its pods 1 of 3 are Ready."
+        " virt-handler reported at 1970-01-01T00:01:40Z, 1 of its 3 pods are Ready."
     )
     assert judge_node(NodeSeen("n1", "True", 0.0, "", 0.0, 0.0, "")).text.endswith("Seen: its condition Ready is True.")
 

@@ -167,7 +167,7 @@ def test_what_runs_elsewhere_is_not_started(state: State) -> None:
 def test_what_was_on_its_way_when_its_host_died_neither_runs_nor_is_started(state: State) -> None:
     row = rows(vm("x"), obs=fleet(x=("c", state)))["x"]
     assert (row.verdict, row.target) == (Verdict.STAYS, "c")
-    assert row.finding is not None and "on its way to c when a died" in row.finding.message
+    assert row.finding is not None and "migrating to c when a died" in row.finding.message
 
 
 def test_what_is_defined_elsewhere_and_off_is_a_person_s_to_judge() -> None:

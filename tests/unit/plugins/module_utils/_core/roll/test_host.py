@@ -179,7 +179,7 @@ def test_it_comes_back_when_it_is_healthy() -> None:
     assert done[-1].options["lines"] == ["b is done | roll 1/3"]
     closed = {"phase": "Active", "closed": ["it is still cordoned, by others"]}
     _said, result, done = play(asked, NOTED, READY, closed, noted)
-    told = "restored, but no VM comes to it: it is still cordoned, by others"
+    told = "restored, but it takes no VMs: it is still cordoned, by others"
     assert result["left_as"] == f"it is {told}"
     assert done[-1].options["lines"] == [f"b is done, {told} | roll 1/3"]
 
@@ -234,7 +234,7 @@ def test_a_host_that_waits_says_for_what_every_fifteen_seconds() -> None:
     said, _result, done = play(asked, NOTED, *[GONE] * 3, *[NOT_READY] * 20, READY)
     lines = [line for act in done if act.kind == "show" for line in act.options["lines"]]
     assert [line.partition(": ")[2] for line in lines] == ["no route", "NodeNotReady", "NodeNotReady"]
-    assert lines[0] == "b waits until it is healthy, for 60 s at most: no route"
+    assert lines[0] == "b is not healthy yet, waiting 60 s at most: no route"
     shown = [number for number, what in enumerate(said) if what == "show"]
     assert min(later - one for one, later in pairwise(shown)) * 2 > 15
 
@@ -254,7 +254,7 @@ def test_a_check_that_may_not_begin_is_the_end(state: str) -> None:
 
 @pytest.mark.parametrize(
     ("restored", "message"),
-    [(FAILED, "no"), (GONE, "no route"), ({"phase": "Restoring"}, "the restore was not brought to its end")],
+    [(FAILED, "no"), (GONE, "no route"), ({"phase": "Restoring"}, "the restore did not finish")],
 )
 def test_done_is_what_was_restored(restored: dict[str, Any], message: str) -> None:
     said, result, _done = play(Asked("back", "b", checks=True), restored)

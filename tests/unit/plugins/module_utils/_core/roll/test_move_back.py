@@ -119,7 +119,7 @@ def test_one_that_cannot_go_back_is_named_and_the_same_command_tries_again() -> 
     store.came_back("a", "u2")
     found = run.end(store, "me", CLOCK)
     assert (found["answer"], store.roll.state) == ("closed", State.STOPPED)
-    assert "not all VMs are back where they were: 1 of a. web-1 is not back on a: NoTarget: full." in found["message"]
+    assert "some VMs are not back where they were: 1 of a. web-1 is not back on a: NoTarget: full." in found["message"]
     assert found["stats"]["result"] == "failed" and found["stats"]["done"] == 2
     assert "same command" in found["message"] and found["lines"][-1] == "back where they were: 1 of 2 VMs"
     assert [move["vm"] for move in homeward(store)["a"][0]["moves"]] == ["u1"]
@@ -229,7 +229,7 @@ def test_a_new_vm_of_the_same_name_is_left_where_it_is_and_said_by_its_name() ->
     other = {"failed": True, "error": "VMNotHere", "msg": why}
     done, shown, result = play(home(platform="kubevirt", moves=moves), other, {})
     assert (done[1].options["is_back"], done[1].options["why"]) == (False, "")
-    assert shown == [f"shop/web-1 is not moved back to n1: {why}"] and not result.get("failed")
+    assert shown == [f"shop/web-1 was not moved back to n1: {why}"] and not result.get("failed")
 
 
 def test_one_that_cannot_is_written_down_and_the_next_one_moves() -> None:
@@ -250,7 +250,7 @@ def test_one_that_cannot_is_written_down_and_the_next_one_moves() -> None:
 def test_what_somebody_else_moved_is_left_there_and_said(found: dict[str, Any]) -> None:
     done, shown, _result = play(home(moves=MOVES[:1]), found, {})
     assert (done[1].options["is_back"], done[1].options["why"]) == (False, "")
-    assert len(shown) == 1 and shown[0].startswith("u1 is not moved back to a: ") and shown[0].rpartition(" to a: ")[2]
+    assert len(shown) == 1 and shown[0].startswith("u1 was not moved back to a: ") and shown[0].rpartition(" to a: ")[2]
 
 
 def test_a_host_that_cannot_be_reached_is_said_and_tried_again_by_the_same_command() -> None:

@@ -73,7 +73,7 @@ def test_a_host_waits_for_those_to_which_the_plan_sends_its_vms() -> None:
     roll = at(new(max_unavailable="2", max_unavailable_per={}), a=Stage.DONE, b=Stage.AT_WORK)
     wait = rules.turn(roll, "c", LABELLED, "", NOW, targets=["a", "b", "spare"])
     assert (wait.answer, wait.waits_for) == (Answer.WAIT, ("b",))
-    assert wait.message.startswith("c waits for its turn: by plan its VMs go to b (at work since ")
+    assert wait.message.startswith("c waits: the plan moves its VMs to b (at work since ")
     assert rules.turn(roll, "d", LABELLED, "", NOW, targets=["a"]).answer is Answer.WAIT  # c comes first
     go = [
         rules.turn(roll, "c", LABELLED, "", NOW, targets=["a", "d"]),
@@ -110,7 +110,7 @@ def test_where_no_rack_has_a_place_the_roll_stops() -> None:
 
 def test_a_host_without_a_rack_is_known_before_the_first_one() -> None:
     some = Fleet([*RACKS], labels={"a": {"rack": "r1"}})
-    with pytest.raises(RollRefused, match="not known is rack of b, rack of c, rack of d"):
+    with pytest.raises(RollRefused, match="no value for rack of b, rack of c, rack of d"):
         new(some)
     assert new(some, max_unavailable_per={}).state is State.RUNNING
 

@@ -40,14 +40,14 @@ def test_one_that_says_yes_is_enough() -> None:
 
 def test_one_that_says_no_is_believed_beside_one_that_cannot_tell() -> None:
     found = need("a", [Told("x", None, "nothing"), Told("y", False, "no")])
-    assert (found.reboot, found.message) == (False, "a is not rebooted, for it needs none: y says no")
+    assert (found.reboot, found.message) == (False, "a is not rebooted because it does not need it: y says no")
 
 
 @pytest.mark.parametrize("told", [[], [Told("x", None, "nothing")]])
 def test_a_host_on_which_nothing_can_tell_is_rebooted(told: list[Told]) -> None:
     found = need("a", told)
     assert (found.reboot, found.known) == (True, False)
-    assert found.message.startswith("a is rebooted, since nothing there tells whether it needs it (")
+    assert found.message.startswith("a is rebooted because nothing there says whether it needs it (")
 
 
 def test_a_file_that_is_missing_says_no_only_where_something_writes_it() -> None:
@@ -92,10 +92,10 @@ def test_dnf_without_its_plugin_is_no_yes(rc: int, out: str, err: str, needed: b
 @pytest.mark.parametrize(
     ("before", "now", "said"),
     [
-        ("b1", "b1", "a never went down: its boot id is still the same, 900 s after it was asked to reboot. See on it"),
+        ("b1", "b1", "a never went down: its boot id is still the same, 900 s after it was asked to reboot. Find out"),
         ("b1", "b2", "Timed out"),
         ("", "b2", "Timed out"),
-        ("b1", "", "a cannot be reached: it did not come up, 900 s after it was asked to reboot. If it does not"),
+        ("b1", "", "a cannot be reached: it has not come up, 900 s after it was asked to reboot. If it does not"),
     ],
 )
 def test_a_reboot_that_failed_says_whether_the_host_went_down(before: str, now: str, said: str) -> None:

@@ -226,7 +226,7 @@ def test_a_host_that_was_left_without_an_error_is_found_by_the_one_that_waits() 
     assert verdict.answer is Answer.CLOSED
     assert verdict.roll is not None
     assert verdict.roll.hosts["a"].stage is Stage.FAILED
-    assert "left in the middle" in verdict.roll.hosts["a"].message
+    assert "left unfinished" in verdict.roll.hosts["a"].message
 
 
 def test_a_playbook_whose_roll_was_taken_over_does_nothing_more() -> None:

@@ -104,7 +104,7 @@ def test_of_those_that_wait_one_is_the_next(store: Store, time: Time) -> None:
 def test_of_two_that_begin_at_once_one_wins(store: Store, time: Time) -> None:
     store.between.append(lambda: begin(store, time, "other") and None)
     time.every = lambda: beat(store)
-    with pytest.raises(RollRefused, match="a roll of this fleet already"):
+    with pytest.raises(RollRefused, match="A roll already exists for this fleet"):
         begin(store, time, "mine")
     assert store.roll.run == "other"
 
@@ -248,7 +248,7 @@ def test_what_was_not_proven_is_not_noted(store: Store, time: Time, stage: Stage
             store.text = roll.to_json()
     if before is Stage.DRAINING:
         store.text = stages.with_stage(store.roll, "a", before, "").to_json()
-    with pytest.raises(RollRefused, match=f"a is not recorded as {stage.value}: it is {before.value}"):
+    with pytest.raises(RollRefused, match=f"a cannot be recorded as {stage.value}: it is {before.value}"):
         run.note(store, "a", "mine", stage, time.clock())
     assert store.roll.hosts["a"].stage is before
 
@@ -295,10 +295,10 @@ def test_the_time_for_which_a_host_lay_is_not_counted(store: Store, time: Time) 
         run.note(store, "a", "next", stage, clock)
     found = run.end(store, "next", clock)
     assert table.host_is_done(found["roll"], "a") == (
-        "a is done in 24 s (not counted: 16 min 40 s until it was carried on) | roll 1/1"
+        "a is done in 24 s (not counted: 16 min 40 s until it was resumed) | roll 1/1"
     )
     assert all(" ".join(line.split()).endswith(" 12 s - 24 s") for line in found["lines"][1:3]), found["lines"]
-    assert found["lines"][3] == "Not counted, as nobody worked on it until it was carried on: 16 min 40 s of a."
+    assert found["lines"][3] == "Not counted, because nobody worked on it until it was resumed: 16 min 40 s of a."
     doc = report.with_roll(report.empty(), found["roll"], clock.wall())
     assert (doc["hosts"][0]["seconds"], doc["totals"]["seconds"]) == (24, 24)
 
@@ -375,12 +375,12 @@ def test_beside_a_roll_that_is_not_over_it_is_said_how_to_go_on(store: Store, ti
     run.note(store, "a", "roll", Stage.FAILED, time.clock(), "", "No space")
     assert check("b", drains=False) == check("a", begun=True) == ""
     said = check("a", drains=False)
-    assert said == check("a") and "has stopped and is not over (0 of 3 hosts done; a failed at" in said
-    assert "a is one of its hosts, and this is not done for it. To carry the roll on, give its command again" in said
-    assert "This is beside it." in check("x")
+    assert said == check("a") and "has stopped and is not finished (0 of 3 hosts done; a failed at" in said
+    assert "a is one of its hosts, but this run is not part of it. To continue the roll, run its command again" in said
+    assert "This run is not part of it." in check("x")
     run.abort(store, "end", "", time.clock())
     time.at += owner.LEASE + 1
-    assert "was left by its playbook" in check("x")
+    assert "lost its playbook" in check("x")
     store.text = rules.aborted(store.roll, Fleet(HOSTS, exist=frozenset())).to_json()
     assert check("x") == ""
 
@@ -447,7 +447,7 @@ def test_a_host_that_reboots_may_be_one_that_keeps_the_record(
 
     if waits:
         found = run.patiently(step, time.clock(), time.at, notes, 100.0)
-        assert (found["ended"], found["message"]) == (*("out_of_time", "too few answer. It is tried again."),)
+        assert (found["ended"], found["message"]) == (*("out_of_time", "too few answer. Trying again."),)
         found = run.patiently(step, time.clock(), time.at + 60, found["watch"], 100.0)
         assert found["answer"] == "go"
     else:
@@ -470,7 +470,7 @@ def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -
 
 @pytest.mark.parametrize(
     ("read", "said", "result"),
-    [("00:00:12", "its playbook lives", "running"), ("00:02:12", "has not written for", "stopped")],
+    [("00:00:12", "its playbook is running", "running"), ("00:02:12", "has not updated the record for", "stopped")],
 )
 def test_the_status_says_whether_its_playbook_lives(
     store: Store, time: Time, read: str, said: str, result: str
@@ -481,7 +481,7 @@ def test_the_status_says_whether_its_playbook_lives(
     assert said in last and f": {result}, begun" in first
     assert status.report(found, {})["stats"]["result"] == result
     killed = run.read(store, f"2026-01-01T{read}Z", lambda process: process == store.roll.playbook)
-    assert killed["message"].splitlines()[-1].startswith("Its playbook has ended in the middle: it was killed.")
+    assert killed["message"].splitlines()[-1].startswith("Its playbook was killed.")
     assert status.report(killed, {})["stats"]["result"] == "stopped"
 
 

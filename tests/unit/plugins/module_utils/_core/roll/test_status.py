@@ -59,15 +59,14 @@ def test_each_host_has_its_stage_and_its_vms_and_says_what_it_waits_for() -> Non
     running = roll(a=Stage.DRAINING, b=Stage.WAITING, c=Stage.DONE)
     found = show(running, fleet, {"a": {"vms": vms, "record": RECORD}})
     assert found["lines"] == [
-        f"roll 7f of alice, kernel: running, begun {NOW}, last written {NOW} (12 s ago)",
+        f"roll 7f of alice, kernel: running, begun {NOW}, last updated {NOW} (12 s ago)",
         f"a  draining  since {NOW} (12 s)  VMs: 1 moved away, 1 moving, 2 waiting, 1 stopped, 1 blocked",
         "  moves  migration Running 45 % -> b",
         "  queued  waiting: WaitingForSlot: All are taken. Wait.",
         "  next  waiting: its migration is not requested yet",
         "  off  stopped",
         "  stuck  blocked: StopNotAllowed: It is local. Do.",
-        f"b  waiting   since {NOW} (12 s)  waits for its turn: 1 host may be out at once, "
-        f"and this one is: a (draining since {NOW})",
+        f"b  waiting   since {NOW} (12 s)  waits: 1 host may be out at once, and this one is: a (draining since {NOW})",
         f"c  done      since {NOW} (12 s)",
         "in service: d",
         *found["next"],
@@ -121,13 +120,13 @@ def test_what_a_drain_left_on_a_host_that_was_replaced_is_said_though_the_host_i
 def test_a_drain_of_no_roll_says_who_and_what_to_type() -> None:
     fleet = Fleet(("a", "b"), {"a": "has a drain of its own"})
     found = show(None, fleet, {"a": {"vms": [], "record": RECORD}})
-    row = f"a  empty  begun {NOW} (12 s)  drain by bob (disks), not of a roll; no VMs"
+    row = f"a  empty  begun {NOW} (12 s)  drain by bob (disks), not part of a roll; no VMs"
     assert found["lines"][:3] == ["there is no roll", row, "in service: b"]
-    assert found["next"] == ["No VM runs on a. To give it back, run the playbook restore."]
+    assert found["next"] == ["No VM runs on a. To return it to service, run the playbook restore."]
     found = show(None, fleet, {"a": {"vms": [vm("x"), vm("y", "moved", at="b")], "record": RECORD}})
     assert "VMs: 1 waiting, 1 moved away" in found["lines"][1]
     assert found["lines"][1].startswith("a  draining  begun ")
-    assert found["next"][0].startswith("To carry the drain of a on, run the playbook drain again")
+    assert found["next"][0].startswith("To continue the drain of a, run the playbook drain again")
 
 
 def test_what_a_drain_gave_up_is_told_as_it_recorded_it_and_not_as_the_next_one_would_decide() -> None:
@@ -137,12 +136,12 @@ def test_what_a_drain_gave_up_is_told_as_it_recorded_it_and_not_as_the_next_one_
     record = {**RECORD, "blocked": "2026-01-01T00:00:10Z", "stays": [why]}
     found = show(None, fleet, {"a": {"vms": [vm("x"), vm("y", "moved", uuid="v", at="b")], "record": record}})
     assert found["lines"][1:3] == [
-        "a  blocked  since 2026-01-01T00:00:10Z (2 s)  drain by bob (disks), not of a roll;"
+        "a  blocked  since 2026-01-01T00:00:10Z (2 s)  drain by bob (disks), not part of a roll;"
         " VMs: 1 blocked, 1 moved away",
         "  x  blocked: AttemptsUsedUp: 3 attempts. Repair it.",
     ]
     found = show(None, fleet, {"a": {"vms": [vm("x")], "record": {**RECORD, "left": True}}})
-    assert ", not of a roll, whose playbook has ended in the middle; VMs: 1 waiting" in found["lines"][1]
+    assert ", not part of a roll, whose playbook was interrupted; VMs: 1 waiting" in found["lines"][1]
     for intent, stage in (("drained", "empty"), ("cordoned", "cordoned")):  # it ended well
         vms = [vm("x", "moved", at="b")] if stage == "empty" else []
         found = show(None, fleet, {"a": {"vms": vms, "record": {**RECORD, "intent": intent, "left": True}}})
@@ -157,7 +156,7 @@ def test_after_a_roll_a_single_drain_says_who_as_well(stage: Stage) -> None:
     fleet = Fleet(("a", "b"), {"a": "has a drain of its own"})
     over = roll(State.ABORTED, a=stage, b=Stage.WAITING)
     found = show(over, fleet, {"a": {"vms": [], "record": RECORD}})
-    assert f"begun {NOW} (" in found["lines"][1] and "  drain by bob (disks), not of a roll" in found["lines"][1]
+    assert f"begun {NOW} (" in found["lines"][1] and "  drain by bob (disks), not part of a roll" in found["lines"][1]
     assert found["lines"][2] == "in service: b"
     assert found["next"][0].startswith("No VM runs on a.")
 
@@ -183,15 +182,15 @@ def test_an_abort_says_of_each_vm_what_became_of_it() -> None:
     before = roll(a=Stage.AT_WORK, b=Stage.EMPTY, c=Stage.REBOOTING).to_dict()
     found = status.aborted(before, ["a", "b", "c"], restores)
     assert found["lines"] == [
-        "a  given back: it was at work: your tasks there may still run",
+        "a  restored: your tasks may still be running there",
         "  x, y: migration aborted, runs on a",
         "  z: left on b",
-        "b  not given back: b is Blocked.",
+        "b  not restored: b is Blocked.",
         "  q: CannotStart",
-        "c  not given back: no route",
+        "c  not restored: no route",
     ]
     assert [host["given_back"] for host in found["hosts"]] == [True, False, False]
     restores["a"] = {"phase": "Active", "closed": ["it is still cordoned, by others"]}
     first = status.aborted(before, ["a"], restores)["lines"][0]
-    assert first.startswith("a  given back: restored, but no VM comes to it: it is still cordoned, by others; it was ")
+    assert first.startswith("a  restored: it takes no VMs: it is still cordoned, by others; your tasks ")
     assert [(one["host"], one["name"], one["at"]) for one in found["vms"]][2] == ("a", "z", "b")

@@ -118,7 +118,7 @@ def test_the_next_host_begins_when_the_soak_is_over() -> None:
     roll = through(new(soak=300.0), "a", 0, 10)
     waits = turn(roll, "b", 14)
     assert (waits.answer, waits.rests) == (Answer.WAIT, True)
-    assert waits.message == "b waits for its turn: 5 min after a (maintenance_soak)"
+    assert waits.message == "b waits: it starts 5 min after a (maintenance_soak)"
     assert turn(roll, "c", 16).answer is Answer.WAIT  # b comes first
     assert turn(roll, "b", 15).answer is Answer.GO
 
@@ -144,8 +144,8 @@ def test_a_roll_pauses_after_a_host_and_the_same_command_goes_on() -> None:
     assert turn(roll, "b", 11).answer is Answer.CLOSED
     assert rules.end(roll).state is State.PAUSED
     assert words.result(roll) == (
-        "roll 7f3a pauses: the roll pauses after a (maintenance_pause_after). Done: a. Left: b, c. Nothing is out. "
-        "Give the same command to go on, or end it with the playbook abort."
+        "roll 7f3a is paused: the roll pauses after a (maintenance_pause_after). Done: a. Left: b, c. No host is "
+        "out of service. Run the same command to continue, or end it with the playbook abort."
     )
     again = new(roll, pause_after="a")
     assert (again.state, again.id) == (State.RUNNING, "7f3a")
@@ -180,7 +180,7 @@ def test_a_host_that_would_not_be_through_is_not_begun_and_the_roll_ends_well() 
     late = turn(roll, "b", 20)
     assert late.answer is Answer.CLOSED and late.roll is not None
     why = f"b takes about 10 min, and the window ends at {clock(30)} (maintenance_until)"
-    assert (late.roll.state, late.roll.paused, late.message) == (State.PAUSED, why, f"b is not begun: {why}")
+    assert (late.roll.state, late.roll.paused, late.message) == (State.PAUSED, why, f"b was not started: {why}")
     again = new(late.roll, until=clock(300))
     assert turn(again, "b", 240).answer is Answer.GO
 

@@ -53,7 +53,7 @@ PAUSED = stages.paused(new(), "it is noon")
         (FAILED_A, "a", Answer.CLOSED, "failed"),
         (at(new(), a=Stage.DONE), "a", Answer.DONE, "done"),
         # b would be the second one out, and nobody works on a any more.
-        (FAILED_A, "b", Answer.CLOSED, "nobody works on"),
+        (FAILED_A, "b", Answer.CLOSED, "nobody is working on"),
     ],
 )
 def test_who_gets_no_turn_is_told_why(roll: Roll, host: str, answer: Answer, word: str) -> None:

@@ -344,7 +344,7 @@ def test_a_roll_that_began_before_hosts_were_added_is_not_begun_twice() -> None:
     under_way(hosts)
     store = of_fleet(hosts, "a1", "a2", "c")
     hosts.off = {"c"}  # the only one by which it would be seen
-    with pytest.raises(RollRefused, match=r"roll 7f3a of ann, .* Its record is on a, b, and by this inventory"):
+    with pytest.raises(RollRefused, match=r"roll 7f3a of ann, .* Its record is on a, b, but this inventory"):
         begins(store)
     clock = Clock(lambda: 0.0, lambda: "", lambda _seconds: None)
     with pytest.raises(RollRefused, match="maintenance_fleet"):

@@ -143,7 +143,7 @@ def test_a_host_that_comes_back_after_a_kill_has_its_vm_here_or_there_and_never_
     ("lies", "said"),
     [
         (False, "a has booted since it died: what ran on it before is gone"),
-        (True, "a has the boot id of before: it was not off, though off at"),
+        (True, "a still has its old boot id: it was not off, though off at"),
     ],
 )
 def test_a_host_that_is_back_says_by_its_boot_whether_it_was_off(world: World, lies: bool, said: str) -> None:
@@ -543,7 +543,7 @@ def test_a_proof_ends_when_the_host_is_seen_alive(world: World) -> None:
     world.power_on()
     assert recover(world)["phase"] == "Alive"
     world.net.discard(DEAD)
-    with pytest.raises(PolicyError, match="no run before this one found a dead"):
+    with pytest.raises(PolicyError, match="no earlier run found a dead"):
         recover(world, confirm=f"{DEAD}@{dead}")
 
 
@@ -671,7 +671,7 @@ def test_where_too_few_peers_are_there_it_says_so_and_reads_no_record() -> None:
         world.power.discard("c")
         result = go(world)
         assert (result["phase"], result["looks"], result["may_be_fenced"]) == ("Unproven", "NotKnown", False)
-        assert "b looked, 2 have to" in result["message"] and "read as off" not in [what for what, *_ in world.log]
+        assert "b looked, 2 are needed" in result["message"] and "read as off" not in [what for what, *_ in world.log]
 
 
 def test_a_person_s_word_counts_once_the_host_was_found_dead(world: World) -> None:
