@@ -99,7 +99,7 @@ class ActionModule(ActionBase):
         return {**base, **result, **({"targets": self._targets} if self._state == "planned" else {})}
 
     def _known_here(self, args: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-        """What of the request only the controller knows. Raises AnsibleActionFail."""
+        """Add the parts of the request that only the controller knows. Raises AnsibleActionFail."""
         found: dict[str, Any] = {"roll_run": own_run()}
         if self._state == "begun":
             found["roll_id"] = args["roll_id"] or secrets.token_hex(3)
@@ -198,7 +198,7 @@ class ActionModule(ActionBase):
             watch = dict(result["watch"])
 
     def _alone(self, call: Any) -> Any:
-        """For a process of its own: each call makes its temporary directory and removes it."""
+        """Call the module in a process that makes its own temporary directory and removes it."""
 
         def alone(args: dict[str, Any]) -> dict[str, Any]:
             self._connection._shell.tmpdir = None

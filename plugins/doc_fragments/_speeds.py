@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What is known of links, migrations and VMs."""
+    """Speeds that are known for links, migrations and VMs."""
 
     DOCUMENTATION = r"""
 options:

@@ -129,7 +129,7 @@ def _undeclared(found: Any, documents: Iterable[Any], strategy: str | None) -> s
     if kubevirt is not None and strategy is not None:
         raise AnsibleFilterError(
             "eviction_strategy: strategy has no meaning on KubeVirt, where every VMI has one, "
-            "KubeVirt's default among them. Use a rule with strategy."
+            "if only KubeVirt's default. Use a rule with strategy."
         )
     if kubevirt is None and strategy is None:
         for document in documents:

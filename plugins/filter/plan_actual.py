@@ -60,9 +60,9 @@ _value:
 def plan_actual(result: Mapping[str, Any], plan: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Raises AnsibleFilterError for what is not a drain's result or not a plan."""
     if not isinstance(result, Mapping) or "vms" not in result or "node" not in result:
-        raise AnsibleFilterError("plan_actual: the result of virt_drain or kubevirt_drain is expected")
+        raise AnsibleFilterError("plan_actual: expected the result of virt_drain or kubevirt_drain")
     if not isinstance(plan, Mapping) or "steps" not in plan:
-        raise AnsibleFilterError("plan_actual: a plan is expected, as maintenance_plan returns it")
+        raise AnsibleFilterError("plan_actual: expected a plan as maintenance_plan returns it")
     return compare(plan, result["node"], result["vms"])
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubevirt_migration_info
-short_description: Tell what the migration of a KubeVirt VM waits for
+short_description: Show what the migration of a KubeVirt VM is waiting for
 version_added: 0.1.0
 description:
   - Looks where an operator would, in this order. At the migration itself, at its target pod, at

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubevirt_preflight
-short_description: Find out what stands in the way of draining a Kubernetes node of its VMs
+short_description: Check whether a Kubernetes node can be drained of its VMs
 version_added: 0.1.0
 description:
   - Tells blockers and warnings, each with a typed code, what it is about, what to do, and what

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kubevirt_recovery
-short_description: Let Kubernetes start the VMs of a node that died elsewhere, once it is proven to be off
+short_description: Have Kubernetes restart the VMs of a dead node elsewhere, once the node is proven to be off
 version_added: 0.1.0
 description:
   - Reads how the node looks to Kubernetes, by its kubelet's Lease too, and to virt-handler. Without a proof that it is

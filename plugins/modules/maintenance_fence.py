@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: maintenance_fence
-short_description: Switch a host off by a fence agent, and read back that it is off
+short_description: Switch a host off with a fence agent, and verify that it is off
 version_added: 0.1.0
 description:
   - Calls an agent of the package C(fence-agents) on the machine that the module runs on. There is one for every common

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: maintenance_host
-short_description: Take a host out of service, or bring it back, whatever it runs on
+short_description: Take a host out of service or bring it back, on libvirt or KubeVirt
 version_added: 0.1.0
 description:
   - Calls the actions of the platform one after the other, so that a roll prints little.

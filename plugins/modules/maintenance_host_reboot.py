@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: maintenance_host_reboot
-short_description: Reboot a host, and say meanwhile why it is not back yet
+short_description: Reboot a host, and show why it is not back yet
 version_added: 0.1.0
 description:
   - M(ansible.builtin.reboot), which prints nothing until it has ended, with a line every 15 to 40 seconds that says

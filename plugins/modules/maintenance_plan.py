@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: maintenance_plan
-short_description: Plan the maintenance of many hosts, or say why it does not fit
+short_description: Plan the maintenance of many hosts, or explain why it does not fit
 version_added: 0.1.0
 description:
   - Plays the roll through on a model of the fleet, by the same decisions that

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: maintenance_reboot_info
-short_description: Whether a host needs a reboot, by what its own tools say
+short_description: Ask a host's own tools whether it needs a reboot
 version_added: 0.1.0
 description:
   - Asks C(/run/reboot-required), C(needrestart) and C(dnf needs-restarting), whichever is there, and

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: maintenance_show
-short_description: Print lines as they are, or what became of the hosts of a play
+short_description: Print lines as they are, or the outcome for the hosts of a play
 version_added: 0.1.0
 description:
   - Prints a table or a report for people, without quotes, as C(ansible.builtin.debug) cannot.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: virt_preflight
-short_description: Find out what stands in the way of draining a libvirt host
+short_description: Check whether a libvirt host can be drained
 version_added: 0.1.0
 description:
   - Reads the host that the module runs on, its VMs and its peers, and changes nothing.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: virt_recovery
-short_description: Start the VMs of a libvirt host that died on other hosts, once it is proven to be off
+short_description: Start the VMs of a dead libvirt host on other hosts, once the host is proven to be off
 version_added: 0.1.0
 description:
   - V(protected) runs on a host while it lives. It leaves the definitions of its VMs with up to three peers, and who of

@@ -37,7 +37,7 @@ class Called(ActionBase):
         check_rules(self._task.args)
 
     def options(self) -> Doc:
-        """Of the module."""
+        """Options of the module."""
         own = {"controller_uuid": own_uuid()} if self.TELLS_WHO else {}
         return {**own, **given(self._task.args)}
 

@@ -19,7 +19,7 @@ _seen: dict[int, tuple[int, str]] = {}
 
 
 def own_uuid(path: str = PRODUCT_UUID) -> str:
-    """Of the controller, as its firmware reports it; mostly only root may read it."""
+    """The controller's UUID, as its firmware reports it; usually only root may read it."""
     try:
         with open(path, encoding="ascii") as stream:
             return stream.read().strip()
@@ -54,7 +54,7 @@ def _ends_with_its_parent() -> None:
 
 
 def own_run() -> str:
-    """Of the ansible-playbook that this worker belongs to: the same for all of its tasks, and no
+    """The ID of the ansible-playbook that this worker belongs to: the same for all of its tasks, and no
     other one has it, on this machine or another. Raises AnsibleActionFail."""
     parts = (os.uname().nodename, playbook()[1])
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:16]

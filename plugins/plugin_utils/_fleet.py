@@ -29,7 +29,7 @@ def plan_fleet(found: Iterable[Mapping[str, Any]], hostvars: HostVars) -> dict[s
     found = list(found)
     for one in found:
         if not isinstance(one, Mapping) or "host" not in one or "vms" not in one:
-            raise AnsibleFilterError("plan_fleet: a list of what virt_host_info returns as fleet is expected")
+            raise AnsibleFilterError("plan_fleet: expected a list of what virt_host_info returns as fleet")
     rows, vms = of_fleet(found)
     hosts, of_hosts = [], []
     for row in rows:
@@ -83,7 +83,7 @@ def plan_cluster(
 ) -> dict[str, Any]:
     """Raises AnsibleFilterError for what is not the result of kubevirt_fleet_info."""
     if not isinstance(found, Mapping) or "hosts" not in found or "limits" not in found:
-        raise AnsibleFilterError("plan_cluster: the result of kubevirt_fleet_info is expected")
+        raise AnsibleFilterError("plan_cluster: expected the result of kubevirt_fleet_info")
     fleet: dict[str, Any] = {"hosts": [], "vms": []}
     for host in found["hosts"]:
         here = [vm for vm in found["vms"] if vm["host"] == host["name"]]
@@ -99,7 +99,7 @@ def plan_cluster(
 def peers(fleet: Iterable[str], hostvars: HostVars, node: str, roll: Iterable[str] = ()) -> list[dict[str, Any]]:
     """Raises AnsibleFilterError for a host without variables or without a URI."""
     if isinstance(fleet, str):
-        raise AnsibleFilterError(f"peers: maintenance_fleet is '{fleet}': a list is expected")
+        raise AnsibleFilterError(f"peers: maintenance_fleet is '{fleet}': expected a list")
     ranks = {name: rank for rank, name in enumerate(roll)}
     result = []
     for name in fleet:
@@ -134,11 +134,11 @@ def _mib(host: str, facts: Mapping[str, Any], variable: str) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise AnsibleFilterError(f"peers: {variable} of {host} is '{value}': a number of MiB is expected") from None
+        raise AnsibleFilterError(f"peers: {variable} of {host} is '{value}': expected a number of MiB") from None
 
 
 class Fleet:
-    """Of a task or lookup. `variables`: its own; `templar`: for those that are templates."""
+    """The fleet as seen by a task or lookup. `variables`: its own; `templar`: for those that are templates."""
 
     def __init__(self, templar: Any, variables: Mapping[str, Any]) -> None:
         self._templar, self._variables = templar, variables
@@ -149,13 +149,13 @@ class Fleet:
 
     @property
     def members(self) -> list[str]:
-        """Of libvirt: those that are named, or all hosts that have a way for their peers to reach them."""
+        """The hosts of a libvirt fleet: those named, or all hosts that have a URI for their peers."""
         named = self._value("maintenance_fleet")
         hostvars = self._variables["hostvars"]
         if named is None:
             return [host for host in self._variables["groups"]["all"] if "maintenance_peer_uri" in hostvars[host]]
         if isinstance(named, str):
-            raise AnsibleFilterError(f"maintenance_fleet is '{named}': a list of hosts is expected")
+            raise AnsibleFilterError(f"maintenance_fleet is '{named}': expected a list of hosts")
         return list(named)
 
     def record_hosts(self, without: str = "") -> list[str]:

@@ -1,4 +1,4 @@
-"""What a survey gives for a question without an answer is as good as not given."""
+"""Treat the empty answer to a survey question as not given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the value of a variable must be, by the kind of it: a sentence part of what is expected, or ''. Pure."""
+"""Check the value of a variable by its kind: a phrase for what is expected, or ''. Pure."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def plain(text: str) -> str:
 
 
 def stamped(line: str) -> str:
-    """With the time of the controller before it, and times of records (UTC) as the controller's too."""
+    """Prefix the controller's time, and convert times of records (UTC) to its zone."""
     return f"{time.strftime('%H:%M:%S')} {_UTC.sub(_here, line)}"
 
 
@@ -34,7 +34,7 @@ def _here(found: re.Match[str]) -> str:
 
 
 def in_roll(turn: Mapping[str, Any]) -> str:
-    """Of a host in its roll, and when the roll is ready, in the controller's time: "2/7, ready 21:03"."""
+    """Progress of a host in its roll, and when the roll will be ready, in the controller's time: "2/7, ready 21:03"."""
     text = str(turn.get("position", ""))
     try:
         ready = datetime.strptime(str(turn.get("ready", "")), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)

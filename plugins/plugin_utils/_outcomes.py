@@ -1,4 +1,4 @@
-"""What became of the hosts of a play, put together from what its roles left in their variables."""
+"""Collect the outcome for the hosts of a play from the variables that its roles left."""
 
 from __future__ import annotations
 

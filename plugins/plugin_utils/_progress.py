@@ -172,8 +172,8 @@ def _untouched(vm: Mapping[str, Any]) -> bool:
 
 
 def _key(vm: Mapping[str, Any], single: bool) -> tuple[str, ...]:
-    """Of a whole host, how far a migration is, is no news: the heartbeat says it. `single`: it is
-    about this VM alone."""
+    """Key of what is worth printing. For a whole host the percentage of a migration is left to the
+    heartbeat. `single`: only this VM is shown."""
     return (vm["verdict"], vm["reason"], *((vm["phase"], vm["target"], vm["mode"]) if single else ()))
 
 
@@ -248,7 +248,7 @@ def heartbeat(result: Mapping[str, Any], long: bool = False, still: Mapping[str,
     if woken:
         text += f"  KubeVirt was reminded of that {'once' if woken == 1 else f'{woken} times'}"
     if long and not (waiting or moving or pods or result.get("findings")):
-        text += f"  waits for the next look at {result['node']}: nothing is known to be in the way"
+        text += f"  waits for the next look at {result['node']}: nothing known is in the way"
     return text
 
 
@@ -276,7 +276,7 @@ def _unmeasured(result: Mapping[str, Any], long: bool) -> list[str]:
     """Of VMs for which no reason is known, where their memory is not counted: what moves, and `long` what does not."""
     left = [vm for vm in result.get("vms", []) if vm["verdict"] == "pending"]
     moving = [f"{vm_line(vm)}, begun {vm['start']}" for vm in left if vm.get("start")]
-    still = [f"{vm['name']} waits for its turn" for vm in left if long and not vm.get("start")]
+    still = [f"{vm['name']} is queued" for vm in left if long and not vm.get("start")]
     return (moving + still)[:_SHOWN]
 
 
@@ -339,7 +339,7 @@ def would_not(result: Mapping[str, Any], wanted: str) -> str:
     why = [f"{name} ({reasons[name]})" if reasons[name] else name for name in staying or ()]
     why += [finding["reason"] for finding in result.get("findings", [])]
     what = _what(result)
-    return f"{what} would not become {wanted}. What stands in the way: {', '.join(why)}."
+    return f"{what} would not become {wanted} because of {', '.join(why)}."
 
 
 def _what(result: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""What is printed of a host that died: its VMs, and why it is not recovered."""
+"""Lines about a dead host: its VMs, and why it is not recovered."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _protected(result: Mapping[str, Any], check: bool) -> Iterator[str]:
     ready = sum(vm["protected"] for vm in vms)
     kept = ", ".join(result["kept_on"]) or ("nobody yet" if check else "nobody")
     guard = "it has the guard" if result["guard"] else "it has no guard (maintenance_guard)"
-    yield f"{host}  of its VMs {ready} of {len(vms)} could be started elsewhere; kept on {kept}; {guard}"
+    yield f"{host}  {ready} of its {len(vms)} VMs could be started elsewhere; recovery data on {kept}; {guard}"
     for vm in vms:
         if not vm["protected"]:
             yield f"{host}  {vm['name']} would stay: {vm['reason']}: {vm['message']}"
     for peer in result["not_kept_on"]:
-        yield f"{host}  not kept on {peer}"
+        yield f"{host}  no recovery data on {peer}"
     if result["not_asked"]:
-        yield f"{host}  not asked who takes its VMs: {', '.join(result['not_asked'])}"
+        yield f"{host}  not asked whether they can take its VMs: {', '.join(result['not_asked'])}"
 
 
 def _of_vm(vm: Mapping[str, Any], check: bool) -> str:
@@ -87,8 +87,8 @@ def failure(result: Mapping[str, Any]) -> str:
     if phase == "Refused":
         return str(text)
     if phase == "Stopped":
-        return f"{text}. What was started until then runs on. Run recover again."
+        return f"{text}. What was started before that keeps running. Run recover again."
     if phase == "Blocked":
         stay = [vm["name"] for vm in result["vms"] if vm["message"]]
-        return f"{host} is recovered but for {', '.join(stay)}. Why, and what to do, is printed with each."
+        return f"{host} is recovered except for {', '.join(stay)}. The reason and the remedy are printed with each."
     return ""

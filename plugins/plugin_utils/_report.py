@@ -58,7 +58,7 @@ class Report:
                     folder.mkdir(parents=True, exist_ok=True)
                     tempfile.TemporaryFile(dir=folder).close()
             except OSError as exc:
-                return f"{name} cannot be written: {exc}. Expected is a place on the controller for files"
+                return f"{name} cannot be written: {exc}. Expected a path on the controller that can be written"
         return ""
 
     def roll(self, result: Mapping[str, Any]) -> None:
@@ -128,7 +128,7 @@ class Report:
 
 
 def _replace(path: Path, text: str) -> None:
-    """At once: a reader sees the old file or the new one."""
+    """Replace atomically: a reader sees the old file or the new one."""
     new = path.with_name(f".{path.name}.new")
     new.write_text(text, encoding="utf-8", errors="backslashreplace")
     os.replace(new, path)

@@ -36,7 +36,7 @@ def run_slices(
     asks before each of its writes.
     """
     display = Display()
-    # What an earlier drain moved is no news to a restore. What is gone is: it stays off.
+    # A restore does not report VMs that a drain moved, only those that stay off.
     old_news = ("moved", "cold_moved", "off") if args.get("state") == "active" else ()
     planned = {vm: peer["name"] for peer in args.get("peers") or () for vm in peer.get("expects") or ()}
     progress = Progress(display.display, time.monotonic, old_news, position, planned)

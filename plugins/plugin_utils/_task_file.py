@@ -38,7 +38,7 @@ def why_not(path: str, loader: DataLoader, role: bool = True) -> str:
 def _first_fault(content: Any, loader: DataLoader, role: bool) -> str:
     """Raises AnsibleError for a task that Ansible does not take."""
     if content is not None and not isinstance(content, list):
-        return "it has no list of tasks"
+        return "it does not contain a list of tasks"
     block = Block(play=Play())
     # What a role or playbook of the collection includes finds its modules by their short names.
     block.collections = ["virtops.maintenance"]

@@ -41,7 +41,7 @@ def within(seconds: float) -> Iterator[None]:
 
 
 class Unanswered:
-    """For one loop of calls. `say` prints one line, at once: a warning of Ansible's comes when its task has ended."""
+    """State for one loop of calls. `say` prints a line at once: Ansible shows a warning only once its task ends."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class Unanswered:
             return False
         if now - self._said >= _SAYS_AGAIN:
             self._said = now
-            for_long = f"since {waited:.0f} s; it is asked again for {longest:.0f} s in all"
+            for_long = f"for {waited:.0f} s; trying for {longest:.0f} s in all"
             self._say(stamped(plain(f"The API does not answer {for_long}: {result.get('msg', '')}")))
         self._sleep(PAUSE)
         return True
 
     def patient(self, call: Call, first: bool = False) -> Call:
-        """Of a call that may be made as often as one likes."""
+        """Retry a call that is safe to repeat."""
 
         def answered(*args: Any) -> dict[str, Any]:
             while True:

@@ -198,7 +198,7 @@ def _cut(loader: DataLoader | None) -> list[str]:
     rest = "" if loader is None else load_extra_vars(loader).get("_raw_params", "")
     how = """-e 'maintenance_reason="new DIMMs"'"""
     return (
-        [f"-e has '{rest}', which belongs to no variable: a value ends at a blank. Quote it twice: {how}."]
+        [f"-e has '{rest}', which belongs to no variable: a value ends at a space. Quote it twice: {how}."]
         if rest
         else []
     )
@@ -226,7 +226,7 @@ def _unknown(name: str, specs: Iterable[str]) -> str:
     hint = f"did you mean {tails[near[0]]}? If" if near else "if"
     nested = _nested(name, specs)
     hint = f"it is a key of {nested}. If" if nested else hint
-    return f"{name} is no variable of this collection; {hint} it is your own, add it to {OWN}."
+    return f"{name} is not a variable of this collection; {hint} it is your own, add it to {OWN}."
 
 
 def _nested(name: str, specs: Iterable[str]) -> str:
@@ -275,10 +275,10 @@ def _fault(
 def _place(name: str, spec: Mapping[str, Any], loader: DataLoader | None, names: Collection[str]) -> str:
     """One that is set without what it needs, or where it comes too late: when the playbook has been read."""
     if spec.get("needs") and spec["needs"] not in names:
-        return f"{name} needs {spec['needs']}, from which it is made: give both."
+        return f"{name} needs {spec['needs']}, from which it is built: set both."
     if not spec.get("extra") or loader is None or name in load_extra_vars(loader):
         return ""
-    return f"{name} is set in the inventory, which is too late for it: expected an extra var, -e {name}=..."
+    return f"{name} is set in the inventory, where it has no effect: expected an extra var, -e {name}=..."
 
 
 def _policy(name: str, value: Any) -> str:

@@ -127,7 +127,7 @@ def k4_instance_of_a_replica_set() -> str | None:
         sim.add(REPLICA_SETS.plural, templates.replica_set("web", "n1"))
         sim.until(lambda: [v for v in sim.world.store.all(VMIS) if phase(v) == "Running"])
         done = plays.own("drain", maintenance_hosts="n1", drain_allow_stop=True)
-        wrong = _said(done, "stopped", "VirtualMachineInstanceReplicaSet default/web makes another one")
+        wrong = _said(done, "stopped", "VirtualMachineInstanceReplicaSet default/web creates another one")
         if wrong or done.returncode != 0:
             return wrong or f"the drain failed: {done.stdout[-1500:]}"
         others = [v for v in sim.all(VMIS) if v["status"].get("nodeName") != "n1"]

@@ -108,7 +108,7 @@ def test_the_drain_of_the_target_names_and_removes_what_a_dead_drain_holds_there
     assert ended.last["phase"] == "Drained"
     said = text_of(ended)
     for name in NAMES:
-        whose = rf"Removed the claim on host-[ab] of {name} from host-c \(run \S+ of ann@ctl since"
+        whose = rf"Removed the reservation on host-[ab] for {name} from host-c \(run \S+ of ann@ctl since"
         assert re.search(whose, said), ended.text
     assert traces.claims(lab) == []
     assert traces.running(lab.host("host-c")) == NAMES

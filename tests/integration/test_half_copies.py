@@ -91,6 +91,6 @@ def test_a_file_that_its_owner_put_there_stays(lab: Lab) -> None:
         assert ended.vm("theirs")["reason"] == "DisksNotLiveMigratable", ended.text
         restored = plays.run(lab, "restore", HERE)
         assert restored.code == 0, restored.text
-        assert f"On host-b: A copy of this VM's disk was begun there and did not end, and {path}" in restored.text
+        assert f"On host-b: A copy of this VM's disk was started there and never finished, but {path}" in restored.text
         assert b.exec(f"stat -c '%i %z' {path}").stdout == before
         b.exec(f"rm {path}")

@@ -247,7 +247,7 @@ def _reads(lab: Lab, host: str, guest: str, disk: str) -> bool:
 def test_a_file_in_the_way_is_known_and_left_alone(place: Place, seen: Seen) -> None:
     lab, path = place.lab, f"{IMAGES}/inway-vda.qcow2"
     (told,) = [text for who, _kind, text in seen.of(DISKS) if who == "VM inway"]
-    assert f"{path} exists on the target, and was not made for this VM" in told
+    assert f"{path} exists on the target, but was not created for this VM" in told
     ended = _migrate(place, "inway")
     assert ended.code != 0
     assert ended.vm("inway")["reason"] == DISKS

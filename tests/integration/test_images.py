@@ -52,7 +52,7 @@ def test_a_copy_is_as_its_owner_made_it_or_is_not_made(lab: Lab) -> None:
     assert ended.code != 0
     rows = {name: ended.vm(name) for name in MADE}
     assert rows["lazy"]["verdict"] == "moved", rows
-    for name, words in (("inner", "lacks the snapshots in its image (1,"), ("odd", f"its size of {ODD} bytes")):
+    for name, words in (("inner", "would lack the snapshots in its image (1,"), ("odd", f"of its {ODD} bytes")):
         assert (rows[name]["verdict"], rows[name]["reason"]) == ("blocked", "DisksNotLiveMigratable"), rows
         assert words in rows[name]["message"] and rows[name]["attempts"] == 0
     assert sorted(traces.running(a)) == ["inner", "odd"]

@@ -50,7 +50,7 @@ def test_the_base_of_a_clone_is_not_overwritten_when_its_vm_comes_back(lab: Lab)
     assert back.code != 0
     row = back.vm("original")
     assert (row["verdict"], row["reason"]) == ("blocked", "DisksNotLiveMigratable"), back.text
-    assert f"the VM clone, whose {CLONES}/clone.qcow2 stands on it, uses it" in row["message"]
+    assert f"the VM clone, whose {CLONES}/clone.qcow2 is backed by it, uses it" in row["message"]
     assert a.exec(f"sha256sum {left}").stdout == before
     assert traces.running(lab.host("host-b")) == ["original"]
     assert [name for name in a.virsh("pool-list", "--name").split() if "look" in name] == []

@@ -43,7 +43,7 @@ def test_a_medium_of_the_same_size_and_other_content_is_another_one(lab: Lab) ->
     assert ended.code != 0
     row = ended.vm("toolbox")
     assert (row["verdict"], row["reason"]) == ("blocked", "DisksNotLiveMigratable"), row
-    assert "has other content on host-b, from byte 0 on: eject it" in row["message"]
+    assert "has different content on host-b, from byte 0 on: eject it" in row["message"]
     # libvirt does not ask, and the guest reads the other one.
     assert ask_libvirt(lab, "toolbox") == ""
     assert traces.running(b) == ["toolbox"]

@@ -20,7 +20,7 @@ from lab import GuestSpec, Lab
 pytestmark = pytest.mark.lab
 
 Shared = Callable[[int], Lab]
-ONE_HOST = "host-a and host-b are one host (UUID "
+ONE_HOST = "host-a and host-b are the same host (UUID "
 HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a"}
 
 
@@ -245,7 +245,7 @@ def test_check_mode_tells_how_long_and_names_what_would_stay(lab: Lab, stuck: st
     assert row["predicted_pause_ms"] == 40
     said = " ".join(ended.text.split())
     assert f"web would be migrated -> host-b about {row['predicted_duration']:.1f} s, pause 40 ms" in said
-    assert f"host-a would not become Drained. What stands in the way: {stuck} (" in said
+    assert f"host-a would not become Drained because of {stuck} (" in said
     assert ended.last["would_stay"] == [stuck]
     assert traces.snapshot(lab) == before
 

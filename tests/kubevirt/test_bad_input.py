@@ -30,7 +30,7 @@ def alone(plays: Plays, folder: Path, role: str, **variables: Any) -> tuple[int,
     [
         ("drain", "drain_limits", '{"outbound":1}', "expected a dict; as an extra var: "),
         pytest.param("drain", "drain_allow_stop", "true ", "expected true or false", marks=full),
-        pytest.param("restore", "restore_timeout", 5, "is no variable of this", marks=full),
+        pytest.param("restore", "restore_timeout", 5, "is not a variable of this", marks=full),
         pytest.param("preflight", "maintenance_memory", "12G", "without a unit", marks=full),
         pytest.param("plan", "maintenance_link_mib_s", "0", "a number above 0", marks=full),
     ],
@@ -134,7 +134,7 @@ def test_a_node_that_is_in_the_inventory_twice(sim, plays, playbook: str) -> Non
     plays.inventory({"also-n1": node})
     done = plays.own(playbook, maintenance_hosts="n1,also-n1")
     assert done.returncode == 2
-    assert "n1 and also-n1 are one host (drain_node n1): take all but one" in done.stdout, done.stdout
+    assert "n1 and also-n1 are the same host (drain_node n1): take all but one" in done.stdout, done.stdout
     assert written(sim.log) == []
     assert not [call for call in sim.log if "/nodes/" in call.path]
     done = plays.own(playbook, maintenance_hosts="also-n1")

@@ -45,7 +45,7 @@ def in_check_mode(request, severity) -> dict:
     return with_preflight(found, preflight(request, severity)["findings"], Platform.KUBEVIRT)
 
 
-ALL_THE_SAME = "A drain asks all the same, and waits for a change until pending_timeout."
+ALL_THE_SAME = "A drain asks anyway, and waits until pending_timeout for this to change."
 # What KubeVirt alone finds out when it is asked.
 ASKED = [quota, too_small]
 

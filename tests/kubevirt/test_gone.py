@@ -166,7 +166,7 @@ def test_a_vm_that_kubevirt_starts_again_is_not_to_be_started_by_hand(sim, opera
         sim.until(lambda: phase(sim.world.store.find(VMIS, "default", "vm")) == "Failed")
     vm = row(operator.slice(Intent.DRAINED, 1.0), "vm")
     assert (vm["verdict"], vm["reason"]) == ("pending", "RestartedByOthers"), vm
-    assert "KubeVirt starts it anew" in vm["message"]
+    assert "KubeVirt restarts it" in vm["message"]
 
 
 def test_a_vm_of_a_namespace_that_is_deleted_is_not_started_anew(sim, operator) -> None:

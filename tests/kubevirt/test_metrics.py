@@ -96,12 +96,12 @@ def test_what_the_server_does_not_tell_undecides_the_rule(sim, operator, source)
         ((403, "Forbidden\n"), "answered 403 (the token may not query): Forbidden."),
         ((302, ""), "answered 302."),
         ((503, '{"status": "error", "error": "loading"}'), "answered 503: loading."),
-        ((200, "<html>\n log in"), "answered what is no JSON of Prometheus: <html> log in."),
-        ((200, "[]"), "answered what is no JSON of Prometheus: []."),
+        ((200, "<html>\n log in"), "did not answer with Prometheus JSON: <html> log in."),
+        ((200, "[]"), "did not answer with Prometheus JSON: []."),
         ((200, '{"status": "error", "error": "too many"}'), "answered an error: too many."),
         (
             (200, '{"status": "success", "data": {"resultType": "vector", "result": [{}]}}'),
-            "answered in another form than Prometheus: ",
+            "answered in a form that is not Prometheus's: ",
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_a_server_that_fails_is_a_warning(sim, operator, source, reply, text) ->
     assert row(found, "fast")["reason"] == "Undecided" and sim.node_of("fast") == "n1"
     (warning,) = found["warnings"]
     assert warning.startswith(f"The metrics server {sim.metrics_url} {text}")
-    assert "goes by `unknown`" in warning and SECRET not in json.dumps(found)
+    assert "uses its `unknown` answer" in warning and SECRET not in json.dumps(found)
     go_on = [{**BUSY, "unknown": "next"}]
     assert operator.drain(rules=go_on, metrics=source)["phase"] == "Drained"
 
@@ -307,4 +307,4 @@ def test_the_plan_takes_it_as_what_a_vm_writes(sim, plays, given) -> None:
     sim.add_vm("vm", "n1", dirty_rate="450")
     done = plays.own("plan", maintenance_hosts="n1", maintenance_metrics=given)
     assert done.returncode != 0
-    assert "It writes 450 MiB/s, and the way to n2 carries 110 MiB/s" in done.stdout, done.stdout
+    assert "It writes 450 MiB/s, and the link to n2 carries 110 MiB/s" in done.stdout, done.stdout

@@ -146,6 +146,6 @@ def test_the_info_module_and_wrong_options(sim, tasks) -> None:
     assert "mutually exclusive" in told
     assert "max_attempts must be 1 or more, not 0" in told
     assert "No usable configuration for the Kubernetes API in kubeconfig /nowhere: " in told
-    assert "that would be every VM of the cluster" in told
+    assert "which would select every VM of the cluster" in told
     assert "ok=7 changed=0" in told.replace("  ", " "), done.stdout
     assert sim.all(VMIMS) == []

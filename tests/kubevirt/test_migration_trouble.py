@@ -121,7 +121,7 @@ def test_one_that_was_made_anew_with_the_same_name_is_another_one(sim, one, bare
     vmi = sim.find(VMIS, "vm")
     own = vmi["metadata"] if bare else vmi["metadata"]["ownerReferences"][0]
     before = len(sim.log)
-    with pytest.raises(VMNotHere, match=rf"is another one now: its UID is {own['uid']}, not of-before.*Nothing was"):
+    with pytest.raises(VMNotHere, match=rf"is a different VM now: its UID is {own['uid']}, not of-before.*Nothing was"):
         one.migrate(uid="of-before")
     assert writes(sim, before) == []
     assert one.migrate(uid=own["uid"])["phase"] == "Migrated"
@@ -148,7 +148,7 @@ def test_a_vm_that_is_started_anew_meanwhile_was_not_moved(sim, one) -> None:
 
     sim.until(anew)
     found = one.run(request)
-    assert found["phase"] == "Blocked" and "started anew" in vm(found)["message"]
+    assert found["phase"] == "Blocked" and "restarted on" in vm(found)["message"]
 
 
 def test_one_that_somebody_deletes_is_not_made_again(sim, one) -> None:

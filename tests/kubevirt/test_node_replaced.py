@@ -56,7 +56,7 @@ def test_who_asks_is_told_what_the_drain_of_a_node_has_left(sim, operator) -> No
         operator.restore()
     sim.add_node("n1")
     assert store.fleet().left == {
-        "n1": "registered anew after a drain that stopped default/vm: run the playbook restore"
+        "n1": "registered again after a drain that stopped default/vm: run the playbook restore"
     }
     assert operator.restore()["phase"] == "Active" and not store.fleet().left
 

@@ -115,7 +115,7 @@ def test_a_warning_names_settings_that_kubevirt_does_not_apply(sim, plays) -> No
     done = plays.own("drain", "--check", maintenance_hosts="n1", drain_rules=rules)
     assert done.returncode == 0, done.stdout
     text = " ".join(done.stdout.split())
-    assert "default/db: auto_converge is wanted as true (rule memory writers, slowed" in text
+    assert "default/db: auto_converge should be true (rule memory writers, slowed" in text
     assert "Make a MigrationPolicy that selects the VM, with allowAutoConverge: true." in text
 
 
@@ -221,4 +221,4 @@ def test_the_preflight_can_stop_it_before_anything_moves(sim, plays) -> None:
     assert "n1 is Blocked, not Drained." in done.stdout
     assert sim.node_of("well") != "n1"
     done = plays.own("drain", maintenance_preflight_severity={"HostDevice": "warning"}, **options)
-    assert "'HostDevice', which is no code of the preflight" in " ".join(done.stdout.split())
+    assert "'HostDevice', which is not a preflight code" in " ".join(done.stdout.split())

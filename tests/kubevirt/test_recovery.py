@@ -315,13 +315,13 @@ def test_of_two_that_recover_a_node_one_has_its_lease_until_it_is_over(sim, resc
     die(sim)
     drain = Lock(Client(operator.auth), "default", "n1", "run-d 1", 35)
     drain.take(0.0, dict)
-    with pytest.raises(LockHeld, match="run-d 1 works on the node at this moment"):
+    with pytest.raises(LockHeld, match="run-d 1 is working on the node right now"):
         rescue.slice(FENCED)
     assert untouched(sim, "vm")
     drain.release()
 
     assert rescue.slice(FENCED)["phase"] == "Recovering"
-    with pytest.raises(LockHeld, match="run-s recover works on the node at this moment"):
+    with pytest.raises(LockHeld, match="run-s recover is working on the node right now"):
         rescue.slice(FENCED, "run-t")
     assert rescue.slice(waited=601.0)["phase"] == "Blocked"
     sim.edit(NODES, "n2", lambda o: o["spec"].pop("unschedulable"))

@@ -56,7 +56,7 @@ def test_an_instance_of_a_replica_set_is_stopped_since_the_set_makes_another(sim
     found = operator.drain(allow_stop=True, on_not_migratable=OnNotMigratable.SHUTDOWN)
     vm = row(found, before["metadata"]["name"])
     assert (found["phase"], vm["verdict"], vm["reason"]) == ("Drained", "stopped", "RestartedByOthers"), vm
-    assert "VirtualMachineInstanceReplicaSet default/web makes another one" in vm["message"]
+    assert "VirtualMachineInstanceReplicaSet default/web creates another one" in vm["message"]
     (after,) = [v for v in sim.all(VMIS) if phase(v) not in FINAL]
     assert after["metadata"]["name"] != before["metadata"]["name"] and after["status"].get("nodeName") != "n1"
     assert operator.restore()["phase"] == "Active" and clean(sim)

@@ -108,7 +108,7 @@ def test_an_older_evacuation_is_named(sim, operator) -> None:
     sim.until(lambda: len(list(sim.world.store.all(VMIMS))) == 1)
     found = row(operator.slice(Intent.DRAINED, 1.0), "vm")
     assert found["reason"] == "AdoptedMigration"
-    assert "an evacuation of n1 that this run did not begin" in found["message"]
+    assert "an evacuation of n1 that this run did not start" in found["message"]
 
 
 def test_a_mark_of_ours_that_has_gone_is_ours_no_longer(sim, operator) -> None:

@@ -85,7 +85,7 @@ def test_where_other_nodes_have_more_vms_it_waits_for_its_turn(sim, operator, ei
     found = operator.slice(Intent.DRAINED, 0.5)
     assert len(evictions(sim)) == 5
     waiting = [vm["message"] for vm in found["vms"] if vm["reason"] == "WaitingForSlot"]
-    assert len(waiting) == 3 and all("a node with more goes first" in m for m in waiting)
+    assert len(waiting) == 3 and all("a node with more VMs goes first" in m for m in waiting)
 
 
 def test_its_turn_comes_when_they_have_ended(sim, operator, eight) -> None:

@@ -180,7 +180,7 @@ def test_a_virt_controller_that_is_away_is_named_when_the_vmis_say_that_their_mo
     assert waits["reason"] == "VirtControllerSilent", found
     assert re.fullmatch(
         r"default/.: its VMI says that kubevirt-evacuation-\w+ was over at 20\S+Z, and it is still Running: "
-        r"virt-controller does not follow\.",
+        r"virt-controller lags behind\.",
         waits["message"],
     )
     assert [vm["verdict"] for vm in found["vms"]].count("moved") == 2
@@ -201,7 +201,7 @@ def test_a_virt_controller_that_is_away_when_a_vm_is_marked_is_named(sim, operat
 @pytest.mark.parametrize(
     ("phase", "state", "said"),
     [
-        ("", {}, "m was made at 2026-03-01T10:00:00Z and has no phase"),
+        ("", {}, "m was created at 2026-03-01T10:00:00Z and has no phase"),
         (
             "PreparingTarget",
             {"targetNodeAddress": "10.0.0.1"},
@@ -345,9 +345,9 @@ def test_a_target_pod_that_is_refused_after_a_back_off_is_told_without_an_event(
     found = _until(operator, "TargetPodRefused")
     assert not [e for e in sim.all(EVENTS) if e["reason"] == "FailedCreate"]
     assert re.fullmatch(
-        r"KubeVirt makes no target pod since \S+Z, though 0 of 2 outbound migrations of n1 and 0 of 5 of the cluster "
-        r"are taken; virt-controller's log has the reason\. Of its events about a VM the API gets 25, then one in "
-        r"300 s; its back-off took 2\d\. Namespace default enforces PodSecurity restricted\.",
+        r"KubeVirt has created no target pod since \S+Z, although 0 of 2 outbound migrations of n1 and 0 of 5 of the "
+        r"cluster are taken; virt-controller's log has the reason\. The API gets only 25 of its events about a VM, "
+        r"then one every 300 s; its back-off took 2\d\. Namespace default enforces PodSecurity restricted\.",
         found["message"],
     ), found
     ended = operator.drain(pending_timeout=1.0, max_attempts=9)

@@ -77,8 +77,10 @@ def in_lab(lab: Lab, shared: Path) -> Cases:
         return case.fence(lab, how)
 
     lab.unplug(case.HOST)
-    cases.case("only cut off from the network", "host-a is cut off, and its guests live")
-    cases.case("fence says off, and its guests tick", "says that host-a is off, and its guests live", **agent("lies"))
+    cases.case("only cut off from the network", "host-a is cut off, and its guests are alive")
+    cases.case(
+        "fence says off, and its guests tick", "says that host-a is off, but its guests are alive", **agent("lies")
+    )
     cases.case("status is on after off", "its status is still on", **agent("leaves_on"))
     lab.plug(case.HOST)
     cases.case("it is back", "There is nothing to recover", **agent())
@@ -92,7 +94,7 @@ def in_lab(lab: Lab, shared: Path) -> Cases:
     cases.case("confirmed for another host", "is about host-b", maintenance_confirm_off=f"host-b@{dead}")
     cases.case("confirmed for another hour", "was found dead at", maintenance_confirm_off=f"host-a@{old}")
     cases.case("wrong password", "Unable to connect/login", **agent("refuses"))
-    cases.case("agent hangs", "did not answer to status within", **agent("hangs"))
+    cases.case("agent hangs", "did not answer status within", **agent("hangs"))
     tasks = lab.paths.logs / "says-on.yml"
     tasks.write_text("- ansible.builtin.set_fact:\n    maintenance_off: 'on'\n", encoding="utf-8")
     cases.case("tasks read on", "maintenance_off is 'on'", maintenance_fence_tasks=str(tasks))

@@ -31,7 +31,7 @@ class DeclareError(Exception):
 @dataclass(frozen=True)
 class DeclareRequest:
     """`names`: of VMs in `namespace`. Else `when` (JMESPath) and `labels` (a selector) choose, in
-    `namespace` or, if that is empty, in all. `strategy` empty: take it away."""
+    `namespace` or, if that is empty, in all. An empty `strategy` removes the declaration."""
 
     auth: Mapping[str, Any]
     strategy: str
@@ -64,8 +64,8 @@ def declare(request: DeclareRequest) -> dict[str, Any]:
     """
     if not (request.names or request.when is not None or request.labels):
         raise PolicyError(
-            "name, when and label_selectors are all empty: that would be every VM of the cluster. "
-            "Name the VMs, or say which by a selector. Nothing was changed."
+            "name, when and label_selectors are all empty, which would select every VM of the cluster. "
+            "Name the VMs, or select them. Nothing was changed."
         )
     try:
         when = None if request.when is None else compile_expression(request.when)
@@ -135,8 +135,8 @@ class _Declaring:
                 chosen.append((vm, vmi))
         if untold:
             raise DeclareError(
-                f"when: not known for {'; '.join(sorted(untold))}: what is in brackets is "
-                "not known. Nothing was changed; give it a default with not_null()."
+                f"when: no answer for {'; '.join(sorted(untold))}: the values in brackets are "
+                "not known. Nothing was changed; give them a default with not_null()."
             )
         return chosen
 

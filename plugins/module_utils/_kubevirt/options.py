@@ -101,7 +101,7 @@ def needs_virtual_machines(params: Mapping[str, Any]) -> bool:
 
 
 def metrics(params: Mapping[str, Any], always: bool) -> Source | None:
-    """Who is asked for dirty rates: nobody if only rules would want them, and none does.
+    """The source of dirty rates; none if only rules would use them and no rule does.
 
     Raises PolicyError.
     """
@@ -114,9 +114,7 @@ def pods(params: Mapping[str, Any]) -> PodOptions:
     """What kubectl drain's flags say about the other pods. Raises PolicyError."""
     given = {key: value for key, value in (params.get("pods") or {}).items() if value is not None}
     if given.get("grace_period", -1) < -1:
-        raise PolicyError(
-            f"pods.grace_period is {given['grace_period']}: seconds are expected, or -1 for each pod's own"
-        )
+        raise PolicyError(f"pods.grace_period is {given['grace_period']}: expected seconds, or -1 for each pod's own")
     return PodOptions(**given)
 
 
@@ -126,7 +124,7 @@ def run_id(params: Mapping[str, Any]) -> str:
 
 
 def requester(params: Mapping[str, Any]) -> str:
-    """Who asks: given, or the user of this process."""
+    """The requester: as given, or the user of this process."""
     if params.get("requester"):
         return str(params["requester"])
     try:

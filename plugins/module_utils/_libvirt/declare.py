@@ -24,7 +24,7 @@ class DeclareError(Exception):
 
 @dataclass(frozen=True)
 class DeclareRequest:
-    """`names`: names or UUIDs; or `when`: JMESPath. `strategy` empty: take it away."""
+    """`names`: names or UUIDs; or `when`: JMESPath. An empty `strategy` removes the declaration."""
 
     own: HostConfig
     strategy: str
@@ -76,7 +76,7 @@ def _declare(host: Host, request: DeclareRequest, when: Expression | None) -> di
     if busy:
         raise DeclareError(
             f"{', '.join(busy)}: a job is under way (migration, backup, save ...), and libvirt "
-            "writes no metadata meanwhile. Nothing was changed; run again when it is over."
+            "writes no metadata until it ends. Nothing was changed; run again after that."
         )
     if not request.check:
         _write(work, request.strategy)
@@ -110,8 +110,8 @@ def _matching(host: Host, now: HostNow, when: Expression) -> list[DomainNow]:
             chosen.append(domain)
     if untold:
         raise DeclareError(
-            f"when: not known for {'; '.join(sorted(untold))}: what is in brackets is not "
-            "known. Nothing was changed; give it a default with not_null()."
+            f"when: no answer for {'; '.join(sorted(untold))}: the values in brackets are not "
+            "known. Nothing was changed; give them a default with not_null()."
         )
     return chosen
 

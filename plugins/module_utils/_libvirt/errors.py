@@ -36,7 +36,7 @@ def as_failed() -> Iterator[None]:
     try:
         yield
     except PermissionError as exc:
-        text = f"{exc}: the module needs root on the host (become), or what docs/security.md has for another user"
+        text = f"{exc}: the module needs root on the host (become), or the setup for another user in docs/security.md"
         raise Failed(text, type(exc).__name__) from exc
     except (*REPORTED, OSError, ValueError, ET.ParseError) as exc:
         raise Failed(str(exc), type(exc).__name__) from exc

@@ -37,7 +37,7 @@ def run_migration(request: MigrationRequest) -> dict[str, Any]:
     """Raises what `run_slice` raises, PolicyError for a wrong target, VMNotHere."""
     peers = {config.name for config in request.peers}
     if not request.name.strip():
-        raise PolicyError("name is empty: the name or UUID of a VM is expected (virsh list --all)")
+        raise PolicyError("name is empty: expected the name or UUID of a VM (virsh list --all)")
     if request.to and request.to not in peers:
         raise PolicyError(f"target {request.to} is not one of the peers: {', '.join(sorted(peers))}")
     found, elsewhere = _find(request)
@@ -97,8 +97,8 @@ def _not_found(request: MigrationRequest, unread: Sequence[str]) -> str:
     if not unread:
         return f"no VM {request.name!r} on {request.own.name} nor on its peers: {hint}"
     return (
-        f"no VM {request.name!r} on {request.own.name}, and it is not known whether it is on a"
-        f" peer that could not be asked: {', '.join(unread)}. Bring it back, or {hint}"
+        f"no VM {request.name!r} on {request.own.name}, but it may be on a peer that could not"
+        f" be read: {', '.join(unread)}. Bring that back, or {hint}"
     )
 
 

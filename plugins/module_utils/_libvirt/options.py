@@ -125,7 +125,7 @@ def params_of(module: Any) -> Mapping[str, Any]:
 def without_password(where: str, uri: str) -> str:
     if passwords_in(uri):
         raise PolicyError(
-            f"{where} holds a password, which libvirt does not use: it would only be shown. Use"
+            f"{where} holds a password, which libvirt would not use, and which would be printed. Use"
             " certificates (qemu+tls), ssh keys (qemu+ssh) or libvirt's auth.conf"
         )
     return uri
@@ -135,15 +135,15 @@ def own_config(params: Mapping[str, Any]) -> HostConfig:
     """The host that the module runs on. Raises PolicyError naming what is wrong."""
     name = _node_name("node", params.get("node") or socket.gethostname())
     if not params["uri"]:
-        raise PolicyError("uri is empty: the URI of the host's own libvirt is expected")
+        raise PolicyError("uri is empty: expected the URI of the host's own libvirt")
     _not_negative("memory", params["memory"])
     for path in params["shared_paths"]:
         if not path.startswith("/") or not path.strip("/"):
             # An empty one, or the root, would stand for every path there is.
-            raise PolicyError(f"shared_paths names {path!r}: an absolute path is expected, and not the root")
+            raise PolicyError(f"shared_paths names {path!r}: expected an absolute path other than /")
     seconds = params.get("measure_dirty_rate") or 0
     if not 0 <= seconds <= LONGEST:
-        raise PolicyError(f"measure_dirty_rate is {seconds}: seconds from 1 to {LONGEST} are expected, or 0")
+        raise PolicyError(f"measure_dirty_rate is {seconds}: expected seconds from 1 to {LONGEST}, or 0")
     return HostConfig(
         name=name,
         uri=without_password("uri", params["uri"]),
@@ -192,16 +192,15 @@ def peer_configs(params: Mapping[str, Any]) -> list[HostConfig]:
 def _node_name(where: str, name: str) -> str:
     if not can_name_a_node(name):
         raise PolicyError(
-            f"{where} is {name!r}: letters, digits, '.', '_' and '-' are expected, at most 151 and"
-            " not beginning with '.' or '-'. Give the host a name of this form; its address"
-            " belongs into the URI."
+            f"{where} is {name!r}: expected letters, digits, '.', '_' and '-', at most 151 and not"
+            " starting with '.' or '-'. Give the host such a name; its address belongs in the URI."
         )
     return name
 
 
 def _not_negative(where: str, mib: int) -> None:
     if mib < 0:
-        raise PolicyError(f"{where} is {mib}: MiB are expected, 0 or more")
+        raise PolicyError(f"{where} is {mib}: expected MiB, 0 or more")
 
 
 def policy(params: Mapping[str, Any]) -> Policy:
@@ -229,5 +228,5 @@ def run_id(params: Mapping[str, Any]) -> str:
 
 
 def requester(params: Mapping[str, Any]) -> str:
-    """Who asks: given, or the user of the connection."""
+    """The requester: as given, or the user of the connection."""
     return params.get("requester") or os.environ.get("SUDO_USER") or os.environ.get("USER") or "root"

@@ -78,7 +78,7 @@ def fence(host: str, agent: str, options: Mapping[str, Any], timeout: int, acts:
         if not acts:
             return {"powered_off": False, "changed": True}
         if time.monotonic() > until:
-            raise StillOn(f"{agent} was told to switch {host} off, and after {timeout} s its status is still on.")
+            raise StillOn(f"{agent} was told to switch {host} off, but after {timeout} s its status is still on.")
         time.sleep(_AGAIN)
     at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"powered_off": True, "proof": {"kind": "agent", "at": at, "by": here, "how": agent}, "changed": changed}
@@ -106,7 +106,7 @@ class _Agent:
         )
         said, code = done.stdout, done.returncode
         if code in (-signal.SIGKILL, 128 + signal.SIGKILL):
-            raise AgentTimedOut(f"{name} for {self._host} did not answer to {action} within {self._timeout} s.")
+            raise AgentTimedOut(f"{name} for {self._host} did not answer {action} within {self._timeout} s.")
         good = (_ON, _OFF) if action == "status" else (0,)
         if code not in good:
             text = self._shown(" ".join(said.split()))[-_SHOWN:] or f"exit code {code}"
@@ -122,7 +122,7 @@ class _Agent:
 
 
 def _text(value: Any) -> str:
-    """As the agents read it: 1 for what is true. A line is one option."""
+    """Format options for fence agents, one per line: 1 for true."""
     if isinstance(value, bool):
         return str(int(value))
     return str(value).replace("\n", "")

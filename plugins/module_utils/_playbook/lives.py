@@ -58,7 +58,7 @@ def machine() -> str:
 
 
 def told(pid: int) -> str:
-    """Of an ansible-playbook what a module has to know to look for itself."""
+    """What a module has to know about an ansible-playbook to check for itself whether it lives."""
     return f"{pid} {started(pid)} {machine()}"
 
 
@@ -89,7 +89,7 @@ def heard() -> bool:
 
 
 def noted(playbook: str) -> str:
-    """For a lock: who has it, this process and what it works for. '': nobody said."""
+    """Text for a lock: which process holds it, and for which playbook. '': not known."""
     return f"{playbook}, {told(os.getpid())}" if playbook else ""
 
 
@@ -99,7 +99,7 @@ def have_ended(note: str) -> bool:
 
 
 def end_cleanly() -> None:
-    """From now on a module that is told to end does so as by an error: what it and Ansible would remove is removed.
+    """From now on a module that is terminated ends like on an error, so that its temporary files are removed.
 
     Ansible tells its workers' modules when it is ended itself, and a terminal when its connection is. A call of C does
     not see it; so there is a deadline.

@@ -52,7 +52,7 @@ def check(tree: Node) -> None:
     """Raises ExpressionError."""
     if not _asks(tree):
         raise ExpressionError(
-            f"{show(tree)} is the same for every VM; leave `when` out of the last rule to match all that are left"
+            f"{show(tree)} is the same for every VM; omit `when` in the last rule to match all VMs that are left"
         )
     _no_literal(tree)
     kind = Checker().kind(tree, DOCUMENT)
@@ -72,7 +72,7 @@ def _inner(node: Node) -> list[Node]:
 def _no_literal(node: Node) -> None:
     """A literal that stands where a question should."""
     if node["type"] == "literal":
-        raise ExpressionError(f"{show(node)} asks nothing: its answer is always the same")
+        raise ExpressionError(f"{show(node)} decides nothing: its answer is always the same")
     if node["type"] in ("and_expression", "or_expression", "not_expression"):
         for child in node["children"]:
             _no_literal(child)
@@ -123,8 +123,8 @@ class Checker:
         if base.name in ("any", "mapping"):
             return base.items or ANY
         if base.name == "array":
-            raise ExpressionError(f"{name} is asked of a list; ask its items: [].{name}")
-        raise ExpressionError(f"{name} is asked of {base.text}, which has no fields")
+            raise ExpressionError(f"{name} is read from a list; read it from its items: [].{name}")
+        raise ExpressionError(f"{name} is read from {base.text}, which has no fields")
 
     def _list(self, node: Node, base: Kind) -> Kind:
         name = node["type"]
@@ -132,7 +132,7 @@ class Checker:
         wanted = ("object", "mapping") if name == "value_projection" else ("array",)
         if inside.name not in (*wanted, "any"):
             # JMESPath reads !a[?b] as (!a)[?b].
-            hint = "; ! takes the next word only, write !(...)" if inside is BOOLEAN else ""
+            hint = "; ! applies to the next word only, write !(...)" if inside is BOOLEAN else ""
             raise ExpressionError(f"{show(node)} takes {inside.text} for a list{hint}")
         items = inside.items or ANY
         if name == "index":
@@ -151,7 +151,7 @@ class Checker:
     def _compare(self, node: Node, base: Kind) -> Kind:
         left, right = node["children"]
         if json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True):
-            raise ExpressionError(f"{show(node)} compares a thing with itself")
+            raise ExpressionError(f"{show(node)} compares a value with itself")
         kinds = [self.kind(left, base), self.kind(right, base)]
         if node["value"] in ("eq", "ne"):
             self._equal(node, kinds)
@@ -178,7 +178,7 @@ class Checker:
             what = f"{name}()" if name else show(node)
             near = difflib.get_close_matches(str(name), _TAKES, 1)
             hint = f"; did you mean {near[0]}()?" if near else f": {', '.join(sorted(_TAKES))}"
-            raise ExpressionError(f"{what} is not among the functions of a rule{hint}")
+            raise ExpressionError(f"{what} is not a function that rules can use{hint}")
         takes, repeats = _TAKES[name]
         given = len(node["children"])
         if given < len(takes) or (given > len(takes) and not repeats):

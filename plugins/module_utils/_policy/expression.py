@@ -24,7 +24,7 @@ class JMESPathMissing(PolicyError):
     def __init__(self) -> None:
         super().__init__(
             f"`when` is JMESPath, and the Python package {PACKAGE} is not installed for the "
-            "Python that reads it. Without a `when` it is not needed."
+            "Python that reads it. A rule without `when` does not need it."
         )
 
 
@@ -56,13 +56,13 @@ def compile_expression(text: str) -> Expression:
     try:
         tree = jmespath.compile(text).parsed
     except exceptions.EmptyExpressionError:
-        raise ExpressionError("it is empty; leave it out of the last rule to match all") from None
+        raise ExpressionError("it is empty; omit it in the last rule to match all") from None
     except exceptions.ParseError as exc:
         place = f" at column {exc.lex_position + 1}" if exc.lex_position is not None else ""
         near = f" ({exc.token_value!r})" if exc.token_value else ""
-        raise ExpressionError(f"{text!r} is no JMESPath{place}{near}") from None
+        raise ExpressionError(f"{text!r} is not JMESPath{place}{near}") from None
     except exceptions.JMESPathError as exc:
-        raise ExpressionError(f"{text!r} is no JMESPath: {exc}") from None
+        raise ExpressionError(f"{text!r} is not JMESPath: {exc}") from None
     except RecursionError:
         raise ExpressionError(_TOO_DEEP) from None
     if _deeper(tree, DEPTH):

@@ -68,7 +68,7 @@ def compile_rules(raw: Any, base: MigrationSettings | None = None, place: str = 
         else:
             tree = json.dumps(expression.tree, sort_keys=True)
             if tree in trees:
-                rule.fail("when", f"it is never reached: {trees[tree]} asks the same")
+                rule.fail("when", f"it is never reached: {trees[tree]} has the same condition")
             trees[tree] = rule.place
         found.append(rule.compile(expression, reader, base or MigrationSettings()))
     return tuple(found)
@@ -85,7 +85,7 @@ class _RuleText:
         self._given = {key: value for key, value in item.items() if value is not None}
         name = self._given.get("name")
         if not isinstance(name, str) or not name.strip():
-            self.fail("name", "a rule needs one, to be named in results")
+            self.fail("name", "a rule needs one: results refer to it")
         self.name = str(name)
         self.place = f"{place} ({name})"
         self._known("", self._given, KEYS)
@@ -97,7 +97,7 @@ class _RuleText:
         for name in given:
             if name not in known:
                 near = difflib.get_close_matches(str(name), known, 1)
-                hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+                hint = f"; did you mean {near[0]}?" if near else f"; known keys are {', '.join(known)}"
                 self.fail(key, f"there is no key {name!r}{hint}")
 
     def expression(self) -> Expression | None:
@@ -105,7 +105,7 @@ class _RuleText:
         if when is None:
             return None
         if isinstance(when, bool):
-            self.fail("when", f"{str(when).lower()} asks nothing; leave `when` out to match all")
+            self.fail("when", f"{str(when).lower()} decides nothing; omit `when` to match all")
         if not isinstance(when, str):
             self.fail("when", f"it must be JMESPath, not {type(when).__name__}")
         try:
@@ -117,7 +117,7 @@ class _RuleText:
         given = self._given
         unknown = UNKNOWN_ANSWERS[self._choice("unknown", list(UNKNOWN_ANSWERS)) or "block"]
         if expression is None and "unknown" in given:
-            self.fail("unknown", "it is about `when`, and there is none")
+            self.fail("unknown", "it needs a `when`, and there is none")
         strategy = self._choice("strategy", [s.value for s in EvictionStrategy])
         on_not = self._choice("on_not_migratable", [o.value for o in OnNotMigratable])
         asked = self._settings()
@@ -168,7 +168,7 @@ class _RuleText:
                     self.fail(where, f"it must be a list, not {value!r}")
                 values[key] = [self._choice(where, COMPRESSIONS, item) for item in listed]
             if before is not None and values[key] != before:
-                self.fail(where, f"{key} is given under two names, and not the same")
+                self.fail(where, f"{key} is given under two names with different values")
         return values
 
     def _hooks(self) -> Hooks | None:
@@ -183,7 +183,7 @@ class _RuleText:
             if not isinstance(value, str) or not value.strip():
                 self.fail(f"hooks.{key}", f"it is the path of a task file, not {value!r}")
         if not given:
-            self.fail("hooks", "it is empty: before or after is expected")
+            self.fail("hooks", "it is empty: expected before or after")
         return Hooks(**given)
 
     # Values: strict, but as tolerant as Ansible's own options about text from templates.

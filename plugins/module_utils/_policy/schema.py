@@ -29,7 +29,7 @@ class Kind:
 
     @property
     def text(self) -> str:
-        """For messages."""
+        """The text for messages."""
         return {"array": "a list", "any": "any value", "null": "null"}.get(
             self.name, f"{'an' if self.name == 'object' else 'a'} {self.name}"
         )

@@ -35,5 +35,5 @@ def by_name(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def aliases_of(name: str) -> list[str]:
-    """For argument specs."""
+    """The aliases for argument specs."""
     return [alias for alias, its in ALIASES.items() if its == name]

@@ -32,7 +32,7 @@ QUORUM = 3
 
 
 def quorum_hosts(nodes: Iterable[str]) -> tuple[str, ...]:
-    """Who counts the slots: the first ones by name."""
+    """The hosts that count the slots: the first ones by name."""
     return tuple(sorted(nodes)[:QUORUM])
 
 
@@ -69,16 +69,16 @@ def may_keep_claim(
     active on the target. `incoming`: UUIDs that arrive there. `capacity_mib`: less its reserve.
     """
     if mine not in claims:
-        return Finding(Reason.NoTargetWithCapacity, f"The claim on {mine.target} was taken away.")
+        return Finding(Reason.NoTargetWithCapacity, f"The reservation on {mine.target} was removed.")
     if cordoned:
-        return Finding(Reason.NoTargetWithCapacity, f"{mine.target} has been cordoned meanwhile.")
+        return Finding(Reason.NoTargetWithCapacity, f"{mine.target} has since been cordoned.")
     total = committed(claims, active)
     if total > capacity_mib:
         text = f"{mine.target} would hold {total} MiB of its {capacity_mib} MiB."
         return Finding(Reason.NoTargetWithCapacity, text)
     inbound = len({c.vm for c in claims}.union(incoming))
     if inbound > limits.inbound:
-        text = f"{mine.target} has {limits.inbound} inbound already."
+        text = f"{mine.target} already receives {count(limits.inbound, 'migration')}."
         return Finding(Reason.WaitingForSlot, text)
     return None
 

@@ -37,7 +37,7 @@ _GOES = _COMES | {State.POSTCOPY_SOURCE}
 
 
 class ClaimState(str, Enum):
-    """What is to be thought of a claim that another host made."""
+    """The state of a claim that another host made."""
 
     IN_USE = "in_use"
     QUIET = "quiet"  # nothing uses it, and not for long yet
@@ -93,7 +93,7 @@ class OwnerWatch:
 
 
 def claim_state(owner: OwnerState, has_id: bool, quiet_for: float) -> ClaimState:
-    """By what was seen; of one that is LEFT the record is asked next, see `is_half_moved`."""
+    """Judge a claim by what was seen. For one that is LEFT, check the record next: see `is_half_moved`."""
     if not owner.read:
         return ClaimState.UNREADABLE
     if not owner.is_idle:

@@ -1,4 +1,4 @@
-"""From an observation, the records and a policy to the next actions. Pure.
+"""Derive the next actions from an observation, the records and a policy. Pure.
 
 `decide` is the way in; `strategy` says what shall be done with a VM, `reconcile` where it is,
 `placement` which node takes it; the others make the actions;

@@ -80,11 +80,11 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
         if vm.node == record.node and (vm.active or vm.job is not None)
     ]
     found += [
-        f"{vm.name} is off, and starts with {record.node}"
+        f"{vm.name} is off, and autostarts with {record.node}"
         for vm in obs.vms.values()
         if vm.node == record.node and not vm.active and vm.autostart
     ]
-    found += [f"{r.vm} from {r.owner} is coming" for r in obs.inbound if r.target == record.node]
+    found += [f"{r.vm} from {r.owner} is arriving" for r in obs.inbound if r.target == record.node]
     found += [f"{c.vm} still holds a reservation on {c.target}" for c in obs.claims.values()]
     found += [_held(obs, uuid, record) for uuid in sorted(obs.held)]
     found += volumes_that_stay(obs)
@@ -112,17 +112,17 @@ def _held(obs: Observation, uuid: str, record: NodeRecord) -> str:
 
 
 def volumes_that_stay(obs: Observation) -> list[str]:
-    """Those of `problems` that are a volume of a pod that has left."""
+    """Select the `problems` that are a volume of a pod that has left."""
     return [f"{volume} is still attached" for volume in obs.attached]
 
 
 def pods_that_stay(obs: Observation, record: NodeRecord) -> list[str]:
-    """Those of `problems` that are a pod whose VM runs elsewhere."""
+    """Select the `problems` that are a pod whose VM runs elsewhere."""
     return [_held(obs, uuid, record) for uuid in sorted(obs.held) if uuid in obs.held_by]
 
 
 def moving_on(obs: Observation, record: NodeRecord) -> list[str]:
-    """Those of `problems` that end by themselves: the VM was moved, and is migrated on."""
+    """Select the `problems` that end by themselves: the VM was moved, and is migrating again."""
     return [
         _not_accounted(obs, uuid, entry)
         for uuid, entry in record.vms.items()
@@ -137,7 +137,7 @@ def _moves_on(obs: Observation, uuid: str, entry: VMRecord) -> bool:
 
 def _not_accounted(obs: Observation, uuid: str, entry: VMRecord) -> str:
     if _moves_on(obs, uuid, entry):
-        return f"{entry.name} migrates on from {entry.at}"
+        return f"{entry.name} is migrating again from {entry.at}"
     return f"{entry.name} is not accounted for ({entry.ending or 'pending'})"
 
 

@@ -158,7 +158,7 @@ def _wait_for_others(step: Step, text: str, reason: Reason = Reason.NodeUnreadab
 
 
 def _wait_for_volumes(step: Step, text: str) -> NodePhase:
-    """By a clock of its own: what the node waited for before says nothing of them."""
+    """Wait by a separate clock: earlier waits of the node say nothing about volumes."""
     record = step.record
     if record.detaching_since is None:
         record.detaching_since = step.obs.now

@@ -38,7 +38,7 @@ def clean_source(step: Step, uuid: str) -> None:
     elif _takes_autostart_along(step, entry, seen):
         step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.MigrationFailed)
     elif not entry.was_active:
-        text = f"It runs on {seen.node}, and is not started with {step.record.node} too."
+        text = f"It runs on {seen.node}, so it does not start with {step.record.node}."
         why = Finding(Reason.AutostartSuspended, text) if entry.disarmed else None
         entry.end(Ending.OFF, step.record.node, why)
     else:
@@ -69,11 +69,11 @@ def _moved_by_us(step: Step, entry: VMRecord, node: str) -> bool:
 def _left_definition(step: Step, entry: VMRecord, seen: Sighting) -> str:
     node = step.record.node
     how = f"started {entry.name} on" if entry.asked_to_stop else f"moved {entry.name} to"
-    text = f"Others {how} {seen.node}; its definition is still on {node}."
+    text = f"Someone else {how} {seen.node}; its definition is still on {node}."
     if entry.persistent and not seen.persistent:
-        text += f" On {seen.node} it is transient: when it ends there, it is defined on {node} alone."
+        text += f" On {seen.node} it is transient: when it stops there, only {node} has its definition."
     if entry.autostart:
-        text += " Its autostart there is off now, or it would run twice after a reboot."
+        text += " Its autostart there is now off; otherwise it would run twice after a reboot."
     return text
 
 

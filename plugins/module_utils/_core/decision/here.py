@@ -82,7 +82,7 @@ def _with_unreachable(refusals: tuple[Finding, ...], silent: list[str]) -> tuple
     """Why nothing takes it, with the hosts that nobody could ask."""
     if not silent:
         return refusals
-    text = f"{refusals[0].message} Not asked, since it does not answer: {', '.join(silent)}."
+    text = f"{refusals[0].message} Not asked because they do not answer: {', '.join(silent)}."
     return (Finding(refusals[0].reason, text.strip()), *refusals[1:])
 
 
@@ -215,7 +215,7 @@ def _wait_for_slots(step: Step) -> None:
     """Others have all places of the fleet. A host that died keeps its own, so they are named."""
     taken = ", ".join(f"{name} {held}" for name, held in sorted(step.obs.slots_of.items()))
     slots = count(step.policy.limits.cluster, "migration slot")
-    text = f"No slot is free of {slots} in all ({taken}). A dead host keeps its own."
+    text = f"All {slots} are taken ({taken}). A dead host keeps its slots."
     for vm, _choice in step.wanted:
         step.record.vms[vm.uuid].note(Finding(Reason.WaitingForSlot, text))
 
@@ -225,13 +225,13 @@ def _wait_for_others_there(step: Step, entry: VMRecord, full: list[str]) -> None
     text = (
         f"{', '.join(sorted(full))} cannot receive more than {count(step.policy.limits.inbound, 'migration')} at once."
     )
-    entry.note(Finding(Reason.WaitingForSlot, f"{text} Those of others run."))
+    entry.note(Finding(Reason.WaitingForSlot, f"{text} Migrations that others started are running."))
 
 
 def _wait_for_others_here(step: Step, leaving: int) -> None:
     """None of the migrations that leave this node is ours."""
-    text = f"{count(leaving, 'migration')} of others from {step.record.node} under way, and "
-    text += f"{step.policy.limits.outbound} may be at once."
+    text = f"{count(leaving, 'migration')} by others from {step.record.node} under way; "
+    text += f"{step.policy.limits.outbound} may run at once."
     for vm, _choice in step.wanted:
         step.record.vms[vm.uuid].note(Finding(Reason.WaitingForSlot, text))
 

@@ -50,7 +50,7 @@ def waits_for_hook(step: Step, entry: VMRecord, target: str = "") -> bool:
     if not has_unanswered_hook(step, entry):
         return False
     entry.ending, entry.hook_stage = Ending.NONE.value, HookStage.ASKED.value
-    entry.note(Finding(Reason.HookPending, f"It waits for its hook before: {entry.hook_before}."))
+    entry.note(Finding(Reason.HookPending, f"It waits for its `before` hook: {entry.hook_before}."))
     step.decision.pending_hooks.append(PendingHook(Hook.BEFORE, entry.uuid, target))
     return True
 
@@ -70,7 +70,7 @@ def request_after_hooks(step: Step) -> bool:
     for entry in due:
         step.decision.pending_hooks.append(PendingHook(Hook.AFTER, entry.uuid, entry.at))
     if due:
-        text = f"Hooks after wait for an answer: {', '.join(entry.name for entry in due)}."
+        text = f"`after` hooks wait for an answer: {', '.join(entry.name for entry in due)}."
         findings = step.decision.node_findings.get(step.record.node, ())
         finding = Finding(Reason.HookPending, text)
         step.decision.node_findings[step.record.node] = (*findings, finding)
@@ -96,7 +96,7 @@ def record_answers(record: NodeRecord, answers: Sequence[Mapping[str, Any]]) -> 
     for place, item in enumerate(answers):
         uuid, hook = item.get("uuid"), item.get("hook")
         if hook not in known:
-            raise PolicyError(f"hooks_done[{place}].hook is {hook!r}: before or after is expected")
+            raise PolicyError(f"hooks_done[{place}].hook is {hook!r}: expected before or after")
         entry = record.vms.get(str(uuid))
         if entry is None:
             text = f"the record of {record.node} has no VM with the UUID {uuid!r}"

@@ -128,7 +128,7 @@ def _update_attempt(last: Attempt, seen: Sighting | None, job: Job | None) -> No
 
 
 def _settings(step: Step, uuid: str) -> MigrationSettings:
-    """As the rules have them for this VM; the policy's where the VM is not to be read here."""
+    """The migration settings that the rules give this VM; the policy's if the VM cannot be read here."""
     vm = step.here.get(uuid)
     return step.policy.migration if vm is None else choose(vm, step.policy).migration
 
@@ -287,13 +287,13 @@ def _restarted_by_others(entry: VMRecord, seen: Sighting | None) -> Finding | No
     if seen is None or not seen.restarted or entry.asked_to_stop:
         return None
     if seen.crashed:
-        return crash(entry, f"Its instance crashed, and it was started anew on {seen.node}.")
-    text = f"Its instance was ended by someone else, and it was started anew on {seen.node}."
+        return crash(entry, f"Its instance crashed and was restarted on {seen.node}.")
+    text = f"Someone else ended its instance, and it was restarted on {seen.node}."
     return Finding(Reason.RestartedByOthers, text)
 
 
 def _arrived_paused(entry: VMRecord, seen: Sighting) -> Finding | None:
-    """What was paused is not migrated by us: its owner, or an error, paused it on its way or since."""
+    """We do not migrate paused VMs: its owner, or an error, paused it during or after the migration."""
     if seen.state is not State.PAUSED:
         return None
     return Finding(Reason.ArrivedPaused, f"{paused_text(entry.name, seen.node, seen.paused_by)}.")
@@ -374,7 +374,7 @@ def resume(step: Step, uuid: str, vm: VM) -> bool:
         step.decision.read_again = True
         return True
     if entry.finding is None or entry.finding.reason is not Reason.StateNotLiveMigratable:
-        text = f"{entry.name} was paused for its migration, and is resumed."
+        text = f"{entry.name} was paused for its migration; resuming it."
         entry.note(Finding(Reason.StateNotLiveMigratable, text))
     step.attempt_or_block(Do.RESUME, uuid, "", Reason.StateNotLiveMigratable)
     return True

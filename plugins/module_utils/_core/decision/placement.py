@@ -153,7 +153,7 @@ class Placement:
         return self.room(node) >= vm.memory_mib and node.has_cpu(vm.cpu_milli, booked)
 
     def size(self, vm: VM) -> float:
-        """What it takes of a node, in MiB."""
+        """Memory that it takes up on a node, in MiB."""
         return self.weight(vm.memory_mib, vm.cpu_milli)
 
     def weight(self, mib: int, cpu_milli: int) -> float:
@@ -161,7 +161,7 @@ class Placement:
         return max(float(mib), cpu_milli * self._mib_per_cpu)
 
     def taken(self, vm: VM) -> str:
-        """What others took of the nodes on which the VM would have a place."""
+        """Resources that others took on the nodes on which the VM would fit."""
         memory = any(self.room(n) >= vm.memory_mib and not self.refuses(vm, n) for n in self._nodes)
         return "CPU" if memory else "room"
 
@@ -368,7 +368,7 @@ def _amount(vm: VM, mib: int, cpu_milli: float) -> str:
 
 
 def cpus(milli: float) -> str:
-    """From thousandths of one."""
+    """Format thousandths of a CPU."""
     return "1 CPU" if milli == 1000 else f"{max(0.0, milli) / 1000:g} CPUs"
 
 

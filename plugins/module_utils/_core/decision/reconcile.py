@@ -216,7 +216,7 @@ _SIGNIFICANCE = (
 
 
 def most_significant(states: tuple[State, ...]) -> State:
-    """Of the states on all other nodes, the one that decides. No nodes: absent."""
+    """Pick the state that decides among those on all other nodes. No nodes: absent."""
     for state in _SIGNIFICANCE:
         if state in states:
             return state

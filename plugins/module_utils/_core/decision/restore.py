@@ -96,8 +96,9 @@ def _asks_silent_target(step: Step, uuid: str) -> bool:
         entry.ending = Ending.NONE.value
         return True
     if before is None or before.reason is Reason.PeerUnreachable:
-        text = f"{target} does not answer: a claim for {entry.name} may be left there. The next run that reads both"
-        entry.note(Finding(Reason.PeerUnreachable, f"{text} hosts takes it away."))
+        text = f"{target} does not answer: a reservation for {entry.name} may be left there."
+        text += " The next run that can read both hosts removes it."
+        entry.note(Finding(Reason.PeerUnreachable, text))
     return False
 
 
@@ -142,7 +143,7 @@ def _refuse(step: Step, entry: VMRecord, last: Attempt, situation: Situation) ->
         return  # worse: post-copy is broken
     here, where = step.here.get(entry.uuid), last.target or "its target"
     if here is not None and here.state in (State.INCOMING, State.POSTCOPY):
-        text = f"it comes to {here.node}; it can be aborted where it comes from."
+        text = f"it is migrating to {here.node}; abort it on its source."
     else:
         post = situation is Situation.POSTCOPY
         how = "post-copy runs" if post else "it is being switched over"
@@ -215,7 +216,7 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
 
 
 def _touched(entry: VMRecord, vm: VM) -> bool:
-    """Of one that is off autostart is known, whatever else is not."""
+    """A VM that is off has a known autostart, even if nothing else is known."""
     return bool(entry.attempts or entry.asked_to_stop or (entry.disarmed and vm.active))
 
 
@@ -268,7 +269,7 @@ def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
     entry = step.record.vms[uuid]
     if entry.stop_way and stops.is_saving(vm):
         # Ended half-way it would have stood still for nothing: then it is started from its state.
-        text = f"{entry.name} is being saved: this is waited for, then it is started again."
+        text = f"{entry.name} is being saved; it is started again once that is done."
         entry.ending = Ending.NONE.value
         entry.note(Finding(Reason.BlockJobRunning, text))
         return True

@@ -169,7 +169,7 @@ class Step:
         return vm is not None and vm.state is State.UNKNOWN
 
     def close(self) -> None:
-        """What is no longer wanted has worked: forget how often it was tried.
+        """Forget the attempts for actions that are no longer wanted: they worked.
 
         Not of a VM of which nothing was concluded, as in the first step of each slice: else what is
         refused again and again would never be used up.

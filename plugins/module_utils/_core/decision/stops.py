@@ -78,7 +78,7 @@ def _no_cold_target(step: Step, vm: VM, entry: VMRecord, ending: Ending) -> None
             entry.end(ending, vm.node, why)
     else:
         entry.ending = Ending.NONE.value
-        entry.note(Finding(Reason.NoTargetWithCapacity, "The targets' places are taken by others now."))
+        entry.note(Finding(Reason.NoTargetWithCapacity, "The targets have no free capacity left."))
 
 
 def stopping(step: Step, uuid: str, vm: VM) -> None:
@@ -205,7 +205,7 @@ def handle_off_here(step: Step, uuid: str) -> None:
         if step.policy.move_inactive and entry.persistent:
             _move_inactive(step, vm, entry)
         else:
-            text = f"{entry.name} is off; it is moved so if it is persistent and move_inactive is true."
+            text = f"{entry.name} is off; it is moved while off if it is persistent and move_inactive is true."
             asked = step.record.intent == Intent.MIGRATED.value
             stay_off(step, vm, entry, Ending.OFF, Finding(Reason.StateNotLiveMigratable, text) if asked else None)
         return
@@ -232,7 +232,7 @@ def stay_off(step: Step, vm: VM, entry: VMRecord, ending: Ending, finding: Findi
         step.attempt_or_block(Do.AUTOSTART_OFF, vm.uuid, "", Reason.StopFailed)
         return
     if ending is Ending.OFF and entry.disarmed:
-        text = f"It is off, and is not started with {vm.node} before the restore."
+        text = f"It is off, and does not start with {vm.node} until the restore."
         finding = Finding(Reason.AutostartSuspended, text)
     entry.end(ending, vm.node, finding)
 
@@ -295,7 +295,7 @@ def start_there(step: Step, entry: VMRecord, node: str) -> None:
         if step.attempt(Do.COLD_START, entry.uuid, node):
             entry.ending = Ending.NONE.value
             return
-        why = entry.message or "it said no reason"
+        why = entry.message or "it gave no reason"
         text = f"{node} could not start it: {why.removeprefix(f'{Do.COLD_START.value}: ')}."
         entry.withdraw_move(Finding(Reason.CannotStart, text.replace("..", ".")))
     if entry.persistent:  # a transient one is nowhere yet
@@ -355,7 +355,7 @@ def handle_off_elsewhere(step: Step, uuid: str, situation: Situation) -> None:
     elif not entry.cold_target and (entry.stop_requests or _said_late(entry, before)):
         # Said once: who runs it there may know better than to start it.
         entry.stop_requests = 0
-        text = f"{entry.name} was asked to stop here, moved to {seen.node}, and went off there."
+        text = f"{entry.name} was asked to stop here, moved to {seen.node}, and shut down there."
         entry.end(Ending.BLOCKED, seen.node, Finding(Reason.ShutdownTimedOut, text))
     elif not entry.cold_target or before in (Ending.COLD_MOVED.value, Ending.GONE.value):
         # It moved, and then its guest or somebody stopped it there.

@@ -1,4 +1,4 @@
-"""From a VM and a policy to what shall be done with it: the table of strategies.
+"""Decide what to do with a VM under a policy: the table of strategies.
 
 | effective strategy      | migratable | not migratable               | not known yet |
 | LiveMigrate             | migrate    | on_not_migratable            | wait          |
@@ -23,7 +23,7 @@ from ..reasons.reason import TABLE, Finding, Platform, Reason
 
 
 class Way(str, Enum):
-    """What shall happen to a VM."""
+    """What to do with a VM."""
 
     MIGRATE = "migrate"
     SHUTDOWN = "shutdown"
@@ -62,7 +62,7 @@ _STOPS = {
 
 
 def choose(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:
-    """What shall happen to `vm`. `no_target`: why no node takes it (empty: one does)."""
+    """Decide what to do with `vm`. `no_target`: why no node takes it (empty: one does)."""
     if not vm.known:
         why = vm.findings or (Finding(Reason.MigratableNotKnown),)
         default = policy.default_strategy
@@ -124,8 +124,8 @@ def allows_older(vm: VM, policy: Policy) -> bool:
 
 
 def choose_requested(vm: VM, policy: Policy, no_target: tuple[Finding, ...] = ()) -> Choice:
-    """For one VM that a person asked to move. Its eviction strategy is not asked: that is for
-    when its node is emptied, and so are hooks. It may move while it is off, and is not stopped
+    """Decide for one VM that a person asked to move. Its eviction strategy does not count: that is
+    for drains, and so are hooks. It may move while it is off, and is not stopped
     for good."""
     on_not = policy.on_not_migratable
     if on_not is not OnNotMigratable.COLD_MIGRATE:
@@ -186,6 +186,6 @@ def _effective(vm: VM, policy: Policy, rule: Rule | None) -> tuple[EvictionStrat
             return EvictionStrategy(vm.declared_strategy), "declared by the VM", None
         except ValueError:
             known = ", ".join(s.value for s in EvictionStrategy)
-            text = f"The VM declares the strategy {vm.declared_strategy!r}; known are {known}."
+            text = f"The VM declares the strategy {vm.declared_strategy!r}; known strategies are {known}."
             return policy.default_strategy, "default", Finding(Reason.Undecided, text)
     return policy.default_strategy, "default", None

@@ -85,7 +85,7 @@ class Convergence:
         self._turns: deque[_Turn] = deque()
 
     def allow(self, seconds: float) -> None:
-        """From now on the guest may be paused for so long."""
+        """Allow the guest to be paused for this long from now on."""
         self._allowed = seconds
 
     def note_writes(self, writes: float, seconds: float = SHORT) -> None:
@@ -121,7 +121,7 @@ class Convergence:
         self._turns.append(_Turn(had, float(seen.remaining), seen.processed))
 
     def _in_the_first(self, had: float, seen: Look) -> Forecast:
-        """What it writes in the time of a measurement, at least, is left at the end of any pass that takes so long."""
+        """At least what the guest writes during one measurement is left at the end of any pass that long."""
         first = self._turns[0]
         passed = had - first.had
         if not self._writes or passed < FIRST_KNOWN:
@@ -164,7 +164,7 @@ class Convergence:
         return Forecast(ends, writes, carries, newer / carries, self._allowed)
 
     def _ends(self, size: float, shrinks: float, carries: float, left: float) -> bool | None:
-        """At this pace, in the time that is left?"""
+        """Whether it ends at this pace, in the time that is left."""
         small = self._allowed * carries
         if size <= small:
             return None

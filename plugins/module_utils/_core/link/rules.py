@@ -21,7 +21,7 @@ def most_started(cpus: int) -> int:
 
 
 def link_order(priority: int, flows: bool, on_target: int, work: float, uuid: str) -> tuple[int, bool, int, float, str]:
-    """Who gets the link next, the least first: priority, then what is set up, then to a target
+    """Sort key of migrations for the link, lowest first: priority, then what is set up, then to a target
     with room, then what is nearest to its end. For the holder and for the plan."""
     return (-priority, not flows, on_target, work, uuid)
 

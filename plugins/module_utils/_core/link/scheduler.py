@@ -1,4 +1,4 @@
-"""Who gets the link: set up wide, transfer narrow. Pure; the clock is passed in.
+"""Schedule migrations on the link: set up many, transfer few. Pure; the clock is passed in.
 
 No fixed number of parallel migrations is right. For idle VMs the cost is the set-up, about
 a second each, and many at once are best, as far as the processors serve them. VMs that
@@ -77,7 +77,7 @@ class _Track:
 
 @dataclass
 class _Ahead:
-    """Those that were given the link before another one, in one decision."""
+    """The migrations that got the link before another one, in one decision."""
 
     count: int = 0
     work: float = 0.0
@@ -245,7 +245,7 @@ class LinkScheduler:
     # Choosing
 
     def _choose(self, now: float, jobs: Mapping[str, LinkJob]) -> dict[str, int]:
-        """Those that shall have the link now, and how much of it (MiB/s)."""
+        """Choose which migrations get the link now, and how much of it (MiB/s)."""
         if not self._rate:
             return dict.fromkeys(self._first(jobs), OPEN_MIB)
         chosen: dict[str, int] = {}

@@ -18,7 +18,7 @@ def passwords_in(address: str) -> set[str]:
 
 
 def one_host(found: Mapping[str, str], called: str) -> str:
-    """Of two names that lead to one host: which they are, as a sentence; '': there are none.
+    """Name two inventory names that lead to the same host, as a sentence; '': there are none.
 
     `found`: what each name leads to; '': that is not known. `called`: what that is, a UUID for example.
     Believed, the host would be counted twice, keep a record twice, or be the target of its own VMs.
@@ -29,7 +29,7 @@ def one_host(found: Mapping[str, str], called: str) -> str:
     for leads_to, same in names.items():
         if leads_to and len(same) > 1:
             return (
-                f"{', '.join(same[:-1])} and {same[-1]} are one host ({called} {leads_to}): take all but one of these "
-                "names out of the inventory, or correct where one leads to."
+                f"{', '.join(same[:-1])} and {same[-1]} are the same host ({called} {leads_to}): take all but one of"
+                " these names out of the inventory, or correct where one of them points to."
             )
     return ""

@@ -25,14 +25,14 @@ def texts(raw: Texts) -> list[str]:
 
 
 def labels(where: str, raw: Mapping[str, Any] | Texts) -> dict[str, str]:
-    """From a mapping or from "key=value, ...". Raises PolicyError."""
+    """Parse labels from a mapping or from "key=value, ...". Raises PolicyError."""
     if isinstance(raw, Mapping):
         return {str(key): str(value) for key, value in raw.items()}
     found = {}
     for text in texts(raw):
         key, sign, value = text.partition("=")
         if not key or not sign:
-            raise PolicyError(f"{where} has {text!r}: key=value is expected, for example zone=a")
+            raise PolicyError(f"{where} has {text!r}: expected key=value, for example zone=a")
         found[key.strip()] = value.strip()
     return found
 
@@ -44,7 +44,7 @@ def taints(where: str, raw: Texts) -> tuple[Taint, ...]:
         key, value, effect = _split(where, text)
         if not key or effect is None:
             raise PolicyError(
-                f"{where} has {text!r}: key=value:effect or key:effect is expected, effect one of {_EFFECTS}"
+                f"{where} has {text!r}: expected key=value:effect or key:effect, with effect one of {_EFFECTS}"
             )
         found.append(Taint(key, value or "", effect))
     return tuple(found)
@@ -79,7 +79,7 @@ def requirements(where: str, raw: Texts) -> tuple[Requirement, ...]:
             operator = Operator(parts[1])
         except (IndexError, ValueError) as exc:
             raise PolicyError(
-                f"{where} has {text!r}: 'key operator value|value' is expected, operator one of {known}"
+                f"{where} has {text!r}: expected 'key operator value|value', with operator one of {known}"
             ) from exc
         values = tuple(v.strip() for v in parts[2].split("|")) if len(parts) > 2 else ()
         if bool(values) is not (operator in (Operator.IN, Operator.NOT_IN)):
@@ -89,7 +89,7 @@ def requirements(where: str, raw: Texts) -> tuple[Requirement, ...]:
 
 
 def parse_constraints(where: str, raw: Mapping[str, Any]) -> Constraints:
-    """From the keys selector, affinity, tolerations, near. Raises PolicyError."""
+    """Parse the keys selector, affinity, tolerations, near. Raises PolicyError."""
     return Constraints(
         selector=labels(f"{where}.selector", raw.get("selector")),
         affinity=requirements(f"{where}.affinity", raw.get("affinity")),

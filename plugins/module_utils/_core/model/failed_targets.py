@@ -26,7 +26,7 @@ Failures = Mapping[str, "list[tuple[str, Attempt]]"]  # host -> (the VM's name, 
 
 
 def failed_targets(record: NodeRecord, outcomes: Outcomes = NONE_READ) -> Failures:
-    """Those that failed in this run, each with what came after the last VM that it took.
+    """The targets that failed in this run, each with its failures since the last VM that it took.
 
     An attempt that is over counts before the record has its end, by its outcome or by the refusal of its request:
     another VM may be given its place by then.
@@ -52,7 +52,7 @@ def _as_read(attempt: Attempt, outcome: Outcome | None) -> Attempt:
 
 
 def left_alone(failures: Failures, now: float) -> frozenset[str]:
-    """Those that failed for several VMs in a row, the last time not long ago."""
+    """The targets that recently failed for several VMs in a row."""
     return frozenset(
         host
         for host, failed in failures.items()
@@ -70,9 +70,9 @@ def warnings(record: NodeRecord) -> list[str]:
     for host, failed in sorted(failed_targets(record).items()):
         names, last = list(dict.fromkeys(name for name, _attempt in failed)), failed[-1][1]
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        then = f"It is left alone for {A_WHILE:.0f} s" if len(names) >= SEVERAL else "Other hosts are preferred to it"
+        then = f"It is not used for {A_WHILE:.0f} s" if len(names) >= SEVERAL else "Other hosts are preferred"
         text = (
             f"{host} failed as a target of {', '.join(names[:3])}{more} with {last.reason}: {last.message.rstrip('.')}."
         )
-        texts.append(f"{text} {then} in this drain while another can take the VM. See what is wrong with it.")
+        texts.append(f"{text} {then} in this drain while another host can take the VM. Check what is wrong with it.")
     return texts

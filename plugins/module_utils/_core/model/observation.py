@@ -86,7 +86,7 @@ class State(str, Enum):
 
     @property
     def words(self) -> str:
-        """As `virsh domstate --reason` says it."""
+        """The state in the words of `virsh domstate --reason`."""
         return _WORDS.get(self, self.value)
 
 
@@ -105,7 +105,7 @@ ARRIVING = frozenset({State.INCOMING, State.POSTCOPY})
 
 
 def is_active(state: State) -> bool:
-    """Of one that cannot be read it is not known that it is off."""
+    """Whether it may be running. A VM that cannot be read counts: it is not known to be off."""
     return state in ACTIVE_STATES or state is State.UNKNOWN
 
 
@@ -266,7 +266,7 @@ class Node:
         return math.inf if self.cpu_milli is None else self.cpu_milli - self.committed_cpu_milli
 
     def has_cpu(self, milli: int, booked: int = 0) -> bool:
-        """For one more. Who requests none gets in even where too much is requested already."""
+        """Whether it has CPU for one more VM. One that requests none always fits."""
         return not milli or self.cpu_room - booked >= milli
 
 

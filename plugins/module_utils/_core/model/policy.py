@@ -95,10 +95,10 @@ class MigrationSettings:
         if self.on_timeout == "post_copy" and not self.post_copy:
             raise PolicyError("migration.on_timeout=post_copy needs migration.post_copy=true")
         if self.parallel_connections and "mt" in self.compression:
-            raise PolicyError("migration.compression=mt does not go with parallel_connections")
+            raise PolicyError("migration.compression=mt cannot be combined with parallel_connections")
         if self.parallel_connections and self.post_copy:
             # Refused by QEMU 8.1 to 10.0, and not refused but not finished either before 8.1.
-            raise PolicyError("migration.post_copy does not go with parallel_connections")
+            raise PolicyError("migration.post_copy cannot be combined with parallel_connections")
         for name in ("completion_timeout_per_gib", "progress_timeout"):
             if getattr(self, name) < 1:
                 raise PolicyError(f"migration.{name} must be 1 second or more")

@@ -13,7 +13,7 @@ def parsed(wall: str) -> datetime:
 
 
 def of(seconds: float) -> str:
-    """Of a time in seconds since the epoch."""
+    """Format a time in seconds since the epoch."""
     return datetime.fromtimestamp(seconds, timezone.utc).strftime(FORMAT)
 
 

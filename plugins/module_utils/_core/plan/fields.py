@@ -25,9 +25,9 @@ def number(where: str, raw: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not math.isfinite(value):
-        raise PolicyError(f"{where} is {raw!r}: a number is expected")
+        raise PolicyError(f"{where} is {raw!r}: expected a number")
     if value < 0:
-        raise PolicyError(f"{where} is {raw}: 0 or more is expected")
+        raise PolicyError(f"{where} is {raw}: expected 0 or more")
     return value
 
 
@@ -38,25 +38,25 @@ def whole(where: str, raw: Any) -> int:
 def yes(where: str, raw: Any) -> bool:
     text = str(raw).strip().lower() if isinstance(raw, (bool, int, str)) else ""
     if text not in _TRUE | _FALSE:
-        raise PolicyError(f"{where} is {raw!r}: true or false is expected")
+        raise PolicyError(f"{where} is {raw!r}: expected true or false")
     return text in _TRUE
 
 
 def text(where: str, raw: Any) -> str:
     if isinstance(raw, (Mapping, list, tuple, bool)):
-        raise PolicyError(f"{where} is {raw!r}: a text is expected")
+        raise PolicyError(f"{where} is {raw!r}: expected text")
     return str(raw)
 
 
 def rows(where: str, raw: Any) -> list[Any]:
     if not isinstance(raw, (list, tuple)):
-        raise PolicyError(f"{where} is {raw!r}: a list is expected")
+        raise PolicyError(f"{where} is {raw!r}: expected a list")
     return list(raw)
 
 
 def mapping(where: str, raw: Any) -> Mapping[str, Any]:
     if not isinstance(raw, Mapping):
-        raise PolicyError(f"{where} is {raw!r}: a dict is expected")
+        raise PolicyError(f"{where} is {raw!r}: expected a dict")
     return raw
 
 
@@ -127,7 +127,7 @@ def checked(what: str, raw: Any, kinds: Mapping[str, Kind]) -> dict[str, Any]:
     `what`: a host, a VM. Raises PolicyError naming the field and what it belongs to.
     """
     if not isinstance(raw, Mapping):
-        raise PolicyError(f"{what} is {raw!r}: a dict is expected")
+        raise PolicyError(f"{what} is {raw!r}: expected a dict")
     name = raw.get("name")
     if "name" in kinds and (isinstance(name, (Mapping, list, bool)) or not name):
         raise PolicyError(f"{what} without a name: {dict(raw)!r}"[:200])

@@ -41,9 +41,9 @@ def request_of(
     groups: Mapping[str, Mapping[str, str]] | None = None,
     move_back: bool = False,
 ) -> RollRequest:
-    """From the plain form. `groups`: host -> label -> value, for `max_unavailable_per`, beside the labels of hosts.
-    `speeds`: of what the hosts do not tell themselves. `known`: the
-    option `speeds` of the modules, of which `speeds` is a part.
+    """Build a request from its plain form. `groups`: host -> label -> value, for `max_unavailable_per`, beside
+    the labels of hosts. `speeds`: those that the hosts do not report themselves. `known`: the option `speeds` of the
+    modules, of which `speeds` is a part.
 
     Raises PolicyError naming what is wrong.
     """
@@ -104,7 +104,7 @@ def strange_names(request: RollRequest, known: Mapping[str, Any]) -> list[str]:
     names = {vm.name for vm in request.vms.values()}
     asked = (("links", "host", set(request.nodes)), ("dirty_rates", "VM", names), ("working_sets", "VM", names))
     return [
-        f"speeds.{key} names {name}, which is no {what} of the fleet."
+        f"speeds.{key} names {name}, which is not a {what} of the fleet."
         for key, what, there in asked
         for name in sorted(set(known.get(key) or ()) - there)
     ]
@@ -112,12 +112,11 @@ def strange_names(request: RollRequest, known: Mapping[str, Any]) -> list[str]:
 
 def _roll(roll: Sequence[str], nodes: Mapping[str, Node]) -> tuple[str, ...]:
     if not roll:
-        raise PolicyError("roll is empty: the hosts to be emptied are expected")
+        raise PolicyError("roll is empty: expected the hosts to drain")
     unknown = sorted(set(roll) - set(nodes))
     if unknown:
         raise PolicyError(
-            f"roll names {', '.join(unknown)}, which is no host of the fleet: that has "
-            f"{', '.join(sorted(nodes)) or 'none'}"
+            f"roll names {', '.join(unknown)}, not in the fleet, which has {', '.join(sorted(nodes)) or 'none'}"
         )
     if len(set(roll)) < len(roll):
         raise PolicyError("roll names a host twice")
@@ -128,7 +127,7 @@ def _node(given: Mapping[str, Any]) -> Node:
     name = given["name"]
     version = _version(name, given.get("version"))
     if "memory_mib" not in given:
-        raise PolicyError(f"the host {name} has no memory_mib: MiB that its VMs may take are expected")
+        raise PolicyError(f"the host {name} has no memory_mib: expected the MiB that its VMs may use")
     return Node(
         name=name,
         reachable=given.get("reachable", True),
@@ -152,8 +151,8 @@ def _groups(node: Node, keys: Iterable[str], given: Mapping[str, str]) -> dict[s
     unknown = [key for key, value in found.items() if not value]
     if unknown:
         raise PolicyError(
-            f"max_unavailable_per: not known is {unknown[0]} of {node.name}: a label of the host, or a variable of that"
-            " name in the inventory is expected"
+            f"max_unavailable_per: no value for {unknown[0]} of {node.name}: expected a label of the host, or a"
+            " variable of that name in the inventory"
         )
     return found
 
@@ -162,7 +161,7 @@ def _version(name: str, raw: Any) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in str(raw or "").split(".") if part)
     except ValueError as exc:
-        raise PolicyError(f"version of {name} is {raw!r}: for example 9.1.0 is expected") from exc
+        raise PolicyError(f"version of {name} is {raw!r}: expected for example 9.1.0") from exc
 
 
 def _vm(given: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
@@ -198,9 +197,9 @@ def _vm(given: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
         control_node=given.get("control_node", ""),
     )
     if vm.known and vm.active and not vm.memory_mib:
-        raise PolicyError(f"the VM {name} has no memory_mib: MiB that it takes are expected, more than 0")
+        raise PolicyError(f"the VM {name} has no memory_mib: expected the MiB that it uses, more than 0")
     if vm.migratable is False and not vm.findings:
-        raise PolicyError(f"migratable of {name} is false, and reasons has none: why it is not is expected there")
+        raise PolicyError(f"migratable of {name} is false, but reasons is empty: expected there why it is not")
     return vm
 
 
@@ -235,14 +234,14 @@ def _state(name: str, raw: Any) -> State:
 
 
 def _from_rows(where: str, raw: Iterable[Any]) -> tuple[Finding, ...]:
-    """From reasons by their code, or with a message."""
+    """Build findings from reasons by their code, or with a message."""
     found = []
     for row in raw:
         code = row.get("reason") if isinstance(row, Mapping) else row
         try:
             reason = Reason(code)
         except ValueError as exc:
-            raise PolicyError(f"{where} has {code!r}, which is no reason (docs/reasons.md)") from exc
+            raise PolicyError(f"{where} has {code!r}, which is not a reason (docs/reasons.md)") from exc
         found.append(Finding(reason, str(row.get("message") or "") if isinstance(row, Mapping) else ""))
     return tuple(found)
 
@@ -262,7 +261,7 @@ def _budget(raw: Mapping[str, Any], vms: Mapping[str, VM]) -> Budget:
     left = raw.get("left")
     at_once = int(number(f"at_once of {name}", raw.get("at_once", 1)))
     if not at_once:
-        raise PolicyError(f"at_once of {name} is 0: 1 or more is expected; never says why no VM may ever be stopped")
+        raise PolicyError(f"at_once of {name} is 0: expected 1 or more; never says why no VM may ever be stopped")
     return Budget(
         name,
         _members(f"the budget {name}", raw, vms),

@@ -1,4 +1,4 @@
-"""From an observed host to the plain form of a fleet that the plan reads. Pure."""
+"""Convert an observed host to the plain form of a fleet that the plan reads. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIB = 1 << 20
 
 
 def with_learnt(obs: Observation, record: NodeRecord | None) -> Observation:
-    """With what the maintenance that is under way has learnt of those that write: for the times that are foreseen."""
+    """Add the dirty rates that the running maintenance has learnt, for better predicted times."""
     vms = dict(obs.vms)
     for uuid, vm in obs.vms.items():
         rate = record.learnt(uuid) / MIB if record is not None else 0.0
@@ -101,7 +101,7 @@ def measured(raw: Mapping[str, Any], option: str, key: str, known: Mapping[str, 
 
 
 def sent_mib(vm: VM) -> int:
-    """What it never touched is not sent. 0: not known."""
+    """MiB that a migration sends: memory that the guest never touched is not sent. 0: not known."""
     return min(vm.memory_mib, vm.resident_mib)
 
 

@@ -212,7 +212,7 @@ class _Roll:
                 owners.append(_owners(placed))
                 text = (
                     f"{placed.vm.name} on {placed.vm.node} waits for its owner to move it;"
-                    f" a place for it is counted on {placed.target}."
+                    f" the plan keeps room for it on {placed.target}."
                 )
                 self._warnings[text] = None
             elif placed.moves and placed.vm.control_node:

@@ -80,7 +80,7 @@ def placed_one(decision: Decision, vm: VM, action: Action) -> Placed:
 
 
 def _why(entry: VMRecord) -> str:
-    """Who decided it, and what stands against a migration."""
+    """Who decided it, and what prevents a migration."""
     text = f"{entry.strategy}, {entry.decided_by}" if entry.strategy else ""
     hooks = ["before"] * bool(entry.hook_before) + ["after"] * bool(entry.hook_after)
     reported = f"hooks {' and '.join(hooks)}" if hooks else ""

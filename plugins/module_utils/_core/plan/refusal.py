@@ -31,7 +31,7 @@ class _Lack:
         return " and ".join(parts)
 
     def asked(self, vm: VM) -> str:
-        """Of what the VM asks for, that which is missing."""
+        """The part of the VM's request that is missing."""
         cpu = f"{cpus(vm.cpu_milli)} requested"
         if not self.cpu_milli:
             return _gib(vm.memory_mib)

@@ -41,5 +41,5 @@ def speeds_of(raw: Mapping[str, Any], default: Speeds) -> Speeds:
 def _width(where: str, raw: Any) -> float:
     found = number(where, raw)
     if not found:
-        raise PolicyError(f"{where} is 0: MiB/s are expected, more than 0")
+        raise PolicyError(f"{where} is 0: expected MiB/s, more than 0")
     return found

@@ -35,7 +35,7 @@ def swaps(fleet: Fleet, host: str) -> Trial | None:
 
 
 def _make_room(model: Fleet, host: str, trial: Trial) -> list[Placed]:
-    """For the largest VM that has no place: the fewest and smallest VMs that are in its way, moved."""
+    """Make room for the largest VM that has no place: move the fewest and smallest VMs in its way."""
     placement = model.placement([host])
     vm, _finding = max(trial.unplaced, key=lambda m: (placement.size(m[0]), m[0].uuid))
     best: list[Placed] = []

@@ -39,7 +39,7 @@ def table(plan: Mapping[str, Any]) -> list[str]:
             always = "KubeVirt starts it on another node at once where its runStrategy is Always."
             lines.append(f"A VM that is shut down stays off until its host is restored. {always}")
     lines += [f"Warning: {text}" for text in plan["warnings"]]
-    lines += [f"Nor does this fit: {one}" for one in (plan["refusal"] or {}).get("others", ())]
+    lines += [f"This does not fit either: {one}" for one in (plan["refusal"] or {}).get("others", ())]
     order = [host for step in plan["steps"] for host in step["hosts"]]
     if plan["refusal"] is None and len(order) > 1:
         lines.append(f"To roll in this order: -e maintenance_hosts={','.join(order)}")
@@ -83,7 +83,7 @@ def _goes(vms: int) -> str:
 
 
 def _spare_cpu(step: Mapping[str, Any]) -> str:
-    """Of a plan that was written before CPU was counted nothing is told."""
+    """Empty for plans that are older than CPU accounting."""
     milli = step.get("spare_cpu_milli")
     return "" if milli is None else f" and {cpus(milli)}"
 

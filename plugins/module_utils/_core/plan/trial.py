@@ -206,7 +206,7 @@ def _places(fleet: Fleet, out: Sequence[str], owned: Sequence[Placed]) -> tuple[
         target = placement.pick(vm) or placement.pick(vm, cold=True)
         if target is None:
             why = placement.refusals(vm)
-            text = why[0].message if why else "What room there is others of this step take."
+            text = why[0].message if why else "Other VMs of this step take all the room."
             without.append((vm, Finding(Reason.NoTargetWithCapacity, f"For its owner to move it: {text}")))
         else:
             places.append(replace(one, target=target))
@@ -243,7 +243,7 @@ def _check_convergence(trial: Trial, fleet: Fleet, placed: Placed) -> None:
     if converges(transfer, request.speeds):
         return
     text = (
-        f"It writes {transfer.dirty:.0f} MiB/s, and the way to {placed.target} carries "
+        f"It writes {transfer.dirty:.0f} MiB/s, and the link to {placed.target} carries "
         f"{width(transfer, request.speeds):.0f} MiB/s."
     )
     trial.unplaced.append((placed.vm, Finding(Reason.CompletionTimeout, text)))

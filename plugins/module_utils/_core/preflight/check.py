@@ -54,11 +54,11 @@ def record_text(record: NodeRecord | None) -> str:
         return ""
     who = f" by {record.requester}" if record.requester else ""
     asked = "drain" if record.intent == Intent.DRAINED.value else "restore"
-    return f"The {asked} {record.run_id}{who}, begun {record.started_wall}, is not over."
+    return f"The {asked} {record.run_id}{who}, begun {record.started_wall}, has not finished."
 
 
 def severity_of(found: Found, wanted: Mapping[Reason, Severity]) -> Severity:
-    """What the user says; else the table, and a warning for what the drain gets over."""
+    """The user's severity, or the table's; a warning for what the drain can overcome."""
     if found.reason in wanted:
         return wanted[found.reason]
     return Severity.WARNING if found.soft else _beforehand(TABLE[found.reason]).severity

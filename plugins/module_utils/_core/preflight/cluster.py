@@ -219,12 +219,13 @@ def _post_copy(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
     bad = {name: "Its kernel does not permit it." for name, may in known.items() if may is False}
     for host in facts.hosts:
         if host.name in (facts.node, *facts.targets) and 0 < host.libvirt_version < _RESUMES:
-            text = f"libvirt is {_version(host.libvirt_version)}: as of 8.5 it resumes a post-copy whose link broke."
+            text = f"libvirt is {_version(host.libvirt_version)}:"
+            text += " only 8.5 and later can resume a post-copy whose link broke."
             bad.setdefault(host.name, text)
     soft = facts.node not in bad and not set(facts.targets) <= set(bad)
     for host in facts.hosts:
         if host.name == facts.node and host.userfaultfd is False:
-            text = "Its kernel does not permit it: as the policy is, no VM could be migrated back."
+            text = "Its kernel does not permit it: with this policy, no VM could be migrated back."
             yield Found(Reason.PostCopyNotPermitted, f"host {host.name}", text, soft=True)
     for name, text in bad.items():
         yield Found(Reason.PostCopyNotPermitted, f"host {name}", text, soft=soft)
@@ -235,14 +236,14 @@ def _post_copy(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
 
 
 def _capacity(facts: Facts) -> Iterator[Found]:
-    """Of hosts that take VMs: what the drained one has counts for nobody now."""
+    """Check the hosts that take VMs: memory of the drained one does not count."""
     bare = sorted(h.name for h in facts.hosts if h.name in facts.targets and not h.declared)
     if bare:
         yield Found(Reason.CapacityNotDeclared, f"node {facts.node}", f"Not declared for {listed(bare)}.")
 
 
 def _clocks(facts: Facts) -> Iterator[Found]:
-    """Of hosts whose clock was not measured nothing is said but that."""
+    """Hosts whose clock was not measured are only listed as unchecked."""
     known = {h.name: (h.clock, h.clock_within) for h in facts.hosts if h.clock is not None}
     dark = sorted(h.name for h in facts.hosts if h.clock is None)
     if facts.platform is Platform.LIBVIRT and len(facts.hosts) > 1 and dark:

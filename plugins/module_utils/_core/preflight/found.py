@@ -9,7 +9,7 @@ from ..reasons.reason import About, Reason
 
 LISTED = 5  # names in one sentence
 # Of what the platform alone finds out when it is asked.
-ASKED_ALL_THE_SAME = "A drain asks all the same, and waits for a change until pending_timeout."
+ASKED_ALL_THE_SAME = "A drain asks anyway, and waits until pending_timeout for this to change."
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ def parse_severity(raw: Mapping[str, Any] | None) -> dict[Reason, Severity]:
             near = difflib.get_close_matches(str(code), known, 1)
             hint = f"Did you mean {near[0]}? " if near else ""
             raise PolicyError(
-                f"severity names {code!r}, which is no code of the preflight. {hint}All codes are in docs/reasons.md."
+                f"severity names {code!r}, which is not a preflight code. {hint}All codes are in docs/reasons.md."
             )
         try:
             wanted[known[code]] = Severity(value)

@@ -15,7 +15,7 @@ CLIENT = ("client-cert.pem", "client-key.pem")
 
 
 def tls_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
-    """Of the VMs that migrate. On KubeVirt one setting decides for all."""
+    """Check encryption for the VMs that migrate. On KubeVirt one setting decides for all."""
     moving = {u: c for u, c in choices.items() if c.way is Way.MIGRATE}
     if facts.platform is not Platform.LIBVIRT:
         if moving and facts.cluster.in_the_clear:

@@ -65,7 +65,7 @@ def vm_findings(facts: Facts, vm: VM, seen: VMSeen, choice: Choice) -> Iterator[
 
 
 def _about(check: Reason) -> About | None:
-    """Of a host the same code says that it is older, of a VM that all its targets are."""
+    """The code means an older host, or, for a VM, that all its targets are older."""
     return About.VM if check is Reason.NewerToOlder else None
 
 

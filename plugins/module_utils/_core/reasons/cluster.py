@@ -12,7 +12,7 @@ ROWS: dict[Reason, Row] = {
         preflight=Preflight(KUBEVIRT, "ResourceQuota: hard less used, against the pod's size"),
     ),
     Reason.TargetUnschedulable: Row(
-        "No node takes the target pod.",
+        "No node can take the target pod.",
         "See which predicate fails; uncordon or add a node that fits, or change the selector.",
     ),
     Reason.TargetPreparation: Row(
@@ -25,7 +25,7 @@ ROWS: dict[Reason, Row] = {
         in_a_queue=True,
     ),
     Reason.MigrationLimitZero: Row(
-        "KubeVirt's own limit of parallel migrations lets none begin.",
+        "KubeVirt's own limit of parallel migrations allows none.",
         "Set the limit that the message names, in the KubeVirt object, to 1 or more.",
         preflight=Preflight(KUBEVIRT, "spec.configuration.migrations of the KubeVirt object", about=About.CLUSTER),
     ),
@@ -133,15 +133,15 @@ ROWS: dict[Reason, Row] = {
         "Wait some minutes: KubeVirt continues when the Node changes. To end it, abort it.",
     ),
     Reason.VirtControllerSilent: Row(
-        "virt-controller does not take up what its objects report, so no migration begins or ends.",
-        "Check the virt-controller pods: one of them must lead. It then goes on by itself; guests run meanwhile.",
+        "virt-controller does not act on what its objects report, so no migration starts or ends.",
+        "Check the virt-controller pods: one of them must lead. It then continues by itself; guests keep running.",
     ),
     Reason.TargetPodNotReady: Row(
-        "The target pod has a node and does not start.",
+        "The target pod has a node but does not start.",
         "Check the events of the pod: image, init container, or the node's kubelet.",
     ),
     Reason.TargetPodRefused: Row(
-        "KubeVirt does not get a target pod: the API server refuses it.",
+        "KubeVirt cannot create a target pod: the API server refuses it.",
         "Change what the message names: the namespace's PodSecurity level, a LimitRange or a webhook.",
     ),
     Reason.StorageNotReady: Row(
@@ -163,7 +163,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.AbortUnanswered: Row(
         "The abort of the migration is requested, and the migration has not ended.",
-        "Check virt-handler and virt-launcher on the source; the VM runs on meanwhile.",
+        "Check virt-handler and virt-launcher on the source; the VM keeps running.",
         plane=Plane.DATA,
     ),
     Reason.EvacuationMarkStays: Row(

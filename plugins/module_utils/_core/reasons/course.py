@@ -7,19 +7,19 @@ from .row import KUBEVIRT, LIBVIRT, About, Plane, Preflight, Row, Severity, Word
 
 ROWS: dict[Reason, Row] = {
     Reason.MigrationFailed: Row(
-        "The migration failed; the VM runs on at the source.",
+        "The migration failed; the VM keeps running on the source.",
         "See the message and the logs of libvirtd on both hosts.",
         on_kubevirt=Words(
-            "The migration failed; the VM runs on at the source.",
+            "The migration failed; the VM keeps running on the source.",
             "See the message, the events of the migration, and virt-handler's logs on both nodes.",
         ),
         plane=Plane.DATA,
     ),
     Reason.NotConverging: Row(
-        "The guest writes faster than the link carries: its migration would not come to its end.",
+        "The guest writes memory faster than the link can carry: its migration would never finish.",
         "Allow post-copy or auto-converge, a longer max_downtime_ms, or give it more bandwidth.",
         on_kubevirt=Words(
-            "The guest writes faster than KubeVirt lets its migration send: it would not come to its end.",
+            "The guest writes memory faster than KubeVirt lets its migration send: it would never finish.",
             "Apply a MigrationPolicy that allows auto-converge, post-copy or more bandwidth.",
         ),
         plane=Plane.DATA,
@@ -56,10 +56,10 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.AbortRequested: Row("The migration was aborted on request.", "Run the drain again when the VM may move."),
     Reason.OutcomeLost: Row(
-        "The process that watched the migration died; where the VM runs is known.",
+        "The process that watched the migration died; it is known where the VM runs.",
         "Nothing, if the VM runs. libvirtd's log names the cause.",
         on_kubevirt=Words(
-            "The migration object is gone before its end was read; where the VM runs is known.",
+            "The migration object disappeared before its outcome was read; it is known where the VM runs.",
             "Nothing, if the VM runs. Its events and virt-controller's log name the cause.",
         ),
     ),
@@ -74,15 +74,15 @@ ROWS: dict[Reason, Row] = {
         preflight=Preflight(LIBVIRT, "the domain's state on either side"),
     ),
     Reason.Irrecoverable: Row(
-        "The VM was in post-copy, and one of its two processes has ended, with memory that nobody else has.",
+        "The VM was in post-copy, and one of its two processes has ended: memory that only it had is lost.",
         (
             "Destroy what is left of it (virsh destroy), then start it where it is defined (virsh start; a transient "
             "one: virsh create). Its disks are as after a power failure."
         ),
         on_kubevirt=Words(
             "Its migration failed in post-copy, and KubeVirt has ended its instance: the memory is lost.",
-            'KubeVirt says of it "VMI is irrecoverable due to failed post-copy migration". Its disks are as after a '
-            "power failure. It is started anew where its runStrategy says so; else start it (virtctl start).",
+            'KubeVirt reports "VMI is irrecoverable due to failed post-copy migration". Its disks are as after a '
+            "power failure. It is restarted if its runStrategy says so; otherwise start it (virtctl start).",
         ),
         plane=Plane.DATA,
         preflight=Preflight(LIBVIRT, "the domain's state on either side"),
@@ -90,7 +90,7 @@ ROWS: dict[Reason, Row] = {
     Reason.PeerUnreachable: Row(
         "A host does not answer. No VM moves to it, and VMs that may run on it wait.",
         "Repair the connection to the host (see the message), then run again.",
-        on_kubevirt=Words("Where the VM runs could not be read.", "See the message, fix the cause, then run again."),
+        on_kubevirt=Words("It could not be read where the VM runs.", "See the message, fix the cause, then run again."),
         preflight=Preflight(
             LIBVIRT,
             "a connection from this host to the peer's URI; the slots, the record of this host",
@@ -102,9 +102,9 @@ ROWS: dict[Reason, Row] = {
         ),
     ),
     Reason.TargetStoreFull: Row(
-        ("A target has no space or no inodes left where the maintenance writes down what comes."),
-        "Free some there (pool virtops, /var/lib/libvirt/virtops), or give another target.",
-        on_kubevirt=Words("A node has no space left for what is written down there.", "Free some, then run again."),
+        ("A target has no space or inodes left where the maintenance records incoming VMs."),
+        "Free some there (pool virtops, /var/lib/libvirt/virtops), or choose another target.",
+        on_kubevirt=Words("A node has no space left for the maintenance's records.", "Free some, then run again."),
     ),
     Reason.AttemptsUsedUp: Row(
         "All attempts to migrate failed.",
@@ -132,7 +132,7 @@ ROWS: dict[Reason, Row] = {
         ),
     ),
     Reason.RestartedByOthers: Row(
-        ("Someone else ended the VM's instance during the run, and the platform starts it anew."),
+        ("Someone else ended the VM's instance during the run, and the platform restarts it."),
         ("Nothing, if that was intended. Its guest was shut down or killed, and has booted again."),
     ),
     Reason.ArrivedPaused: Row(
@@ -146,7 +146,7 @@ ROWS: dict[Reason, Row] = {
     Reason.VMVanished: Row(
         "Someone else undefined or destroyed the VM, or a transient VM ended.",
         (
-            "Nothing, if that was intended. Otherwise libvirtd's logs on its hosts say when it "
+            "Nothing, if that was intended. Otherwise libvirtd's logs on its hosts show when it "
             "went; define it again from a definition of your own."
         ),
         on_kubevirt=Words(
@@ -155,7 +155,7 @@ ROWS: dict[Reason, Row] = {
         ),
     ),
     Reason.DefinitionLeft: Row(
-        "Others moved the VM, and its definition is still on the host that it left.",
+        "Someone else moved the VM, and its definition is still on the host that it left.",
         (
             "Define it where it runs (virsh dumpxml --migratable, virsh define), then undefine "
             "it (virsh undefine --keep-nvram) on the host that it left."
@@ -167,19 +167,19 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.AutostartSuspended: Row(
         ("The VM is off, and its autostart is off until the restore: a reboot does not start it."),
-        "Nothing: the restore gives it back.",
+        "Nothing: the restore undoes that.",
         on_kubevirt=Words(
-            "The VM is off, and nothing starts it before the restore.", "Nothing: the restore gives it back."
+            "The VM is off, and nothing starts it before the restore.", "Nothing: the restore undoes that."
         ),
     ),
     Reason.VMLost: Row(
         "The VM is on no host, in two full reads of all hosts.",
         "See libvirtd's logs. The last definition is in the host's record and its copies. If it was deleted on purpose,"
-        " restore the host, and once more: the second restore forgets it.",
+        " restore the host twice: the second restore forgets it.",
         on_kubevirt=Words(
             "The VM should run, and two full reads of the cluster find no instance of it.",
-            "Check the events of its VirtualMachine and virt-controller's log. If it is not to run any more, restore"
-            " the node, and once more: the second restore forgets it.",
+            "Check the events of its VirtualMachine and virt-controller's log. If it should no longer run, restore the"
+            " node twice: the second restore forgets it.",
         ),
         plane=Plane.DATA,
     ),

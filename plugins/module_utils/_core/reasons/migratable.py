@@ -17,7 +17,7 @@ ROWS: dict[Reason, Row] = {
         preflight=Preflight(BOTH, "the domain's XML; the target's pools and paths", on_kubevirt=CONDITION),
     ),
     Reason.InterfaceNotLiveMigratable: Row(
-        "A network, bridge or network filter of the VM does not exist on the target, or is another one there.",
+        "A network, bridge or network filter of the VM does not exist on the target, or differs there.",
         "Create or start it on the target as it is here, or choose another target.",
         on_kubevirt=Words(
             "An interface of the VM has a binding that cannot migrate.",
@@ -193,12 +193,14 @@ ROWS: dict[Reason, Row] = {
         preflight=Preflight(LIBVIRT, "the domain's XML; the target's CPUs"),
     ),
     Reason.PendingChanges: Row(
-        ("What the VM starts with next differs from what runs, and could not be started elsewhere."),
+        ("The configuration for the VM's next start differs from the running one, and could not be started elsewhere."),
         (
             "See virsh dumpxml --inactive: undo the change, restart the VM so that it runs with"
             " it, or choose another on_not_migratable."
         ),
-        on_kubevirt=Words("The VM was changed, and starts with that next.", "Restart the VM, or undo the change."),
+        on_kubevirt=Words(
+            "The VM was changed, and the change takes effect at its next start.", "Restart the VM, or undo the change."
+        ),
         preflight=Preflight(LIBVIRT, "the persistent definition beside the live domain XML"),
     ),
     Reason.TPMStateNotLiveMigratable: Row(

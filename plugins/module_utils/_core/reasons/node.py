@@ -11,7 +11,7 @@ ROWS: dict[Reason, Row] = {
         "Wait until it ends, or abort it on its source.",
         preflight=Preflight(
             BOTH,
-            "claims on the host",
+            "reservations on the host",
             about=About.NODE,
             severity=Severity.WARNING,
             on_kubevirt="target pods on the node",
@@ -21,11 +21,11 @@ ROWS: dict[Reason, Row] = {
         "The VM of a dead host is not started elsewhere: it could be started twice.",
         (
             "Let protect install the guard on each host (maintenance_guard), use a lock manager (virtlockd, sanlock),"
-            " or say that this host does not come back (maintenance_stays_off)."
+            " or declare that this host will not come back (maintenance_stays_off)."
         ),
     ),
     Reason.VMStartsHere: Row(
-        "A VM is starting on the node: its pod was put there before the cordon.",
+        "A VM is starting on the node: its pod was scheduled there before the cordon.",
         "Check the pod's events. Delete the pod to have the VM started on another node.",
     ),
     Reason.NodeUnreadable: Row(
@@ -64,11 +64,9 @@ ROWS: dict[Reason, Row] = {
         ),
     ),
     Reason.StuckMigration: Row(
-        "A migration that no longer continues holds a slot.",
+        "A migration that has stalled holds a slot.",
         "Remove the slot volume that the message names (virsh vol-delete).",
-        on_kubevirt=Words(
-            "A migration that no longer continues holds a slot.", "Delete the migration (and its target pod)."
-        ),
+        on_kubevirt=Words("A migration that has stalled holds a slot.", "Delete the migration (and its target pod)."),
         preflight=Preflight(
             BOTH,
             "slots without a job",
@@ -96,14 +94,14 @@ ROWS: dict[Reason, Row] = {
         ),
     ),
     Reason.LeftoverClaim: Row(
-        "A run that is over left claims on a host, and they take room there.",
+        "A finished run left reservations on a host, which take up room there.",
         (
             "Restore their host, which removes them. Any drain does too, once their owner is "
             "proven dead. By hand: virsh vol-delete NAME --pool virtops on that host."
         ),
         preflight=Preflight(
             LIBVIRT,
-            "claims of this host without its record; claims of other hosts that do not answer",
+            "reservations of this host without its record; reservations of other hosts that do not answer",
             about=About.NODE,
             severity=Severity.WARNING,
             only=True,
@@ -122,7 +120,7 @@ ROWS: dict[Reason, Row] = {
     Reason.GuestAgentSilent: Row(
         "The guest agent of a VM that was moved away was connected before, and is not now.",
         (
-            "Look at the guest's console: it may have crashed or hang since its move. If it is well, start its agent, "
+            "Look at the guest's console: it may have crashed or hung since its move. If it is fine, start its agent, "
             "or make this a warning (maintenance_preflight_severity)."
         ),
         preflight=Preflight(
@@ -134,7 +132,7 @@ ROWS: dict[Reason, Row] = {
         ),
     ),
     Reason.CordonedByOthers: Row(
-        "The node is cordoned, and not by this maintenance: restore leaves it cordoned.",
+        "Someone else cordoned the node: restore leaves it cordoned.",
         "Ask who cordoned it. Uncordon it if nobody needs the cordon.",
         preflight=Preflight(
             BOTH,
@@ -151,7 +149,7 @@ ROWS: dict[Reason, Row] = {
         preflight=Preflight(KUBEVIRT, "taints and annotations of other maintenance tools", about=About.NODE, only=True),
     ),
     Reason.DeschedulerAtWork: Row(
-        "A descheduler is active: it moves VMs too, and takes slots.",
+        "A descheduler is active: it also moves VMs, and takes slots.",
         "Stop it during the maintenance.",
         preflight=Preflight(
             KUBEVIRT, "its pods; VMIs marked by it", about=About.CLUSTER, severity=Severity.WARNING, only=True
@@ -192,11 +190,11 @@ ROWS: dict[Reason, Row] = {
         preflight=Preflight(KUBEVIRT, "the label kubevirt.io/schedulable", about=About.NODE, only=True),
     ),
     Reason.CapacityNotDeclared: Row(
-        ("All memory of a host counts as room for VMs: nothing is kept for the host and for QEMU."),
+        ("All memory of a host counts as room for VMs: none is kept for the host and for QEMU."),
         ("Set how much is for VMs (maintenance_memory), or how much to keep (maintenance_reserve)."),
         preflight=Preflight(
             LIBVIRT,
-            "what the inventory says of the hosts that take VMs",
+            "what the inventory says about the hosts that take VMs",
             about=About.CLUSTER,
             severity=Severity.WARNING,
             only=True,
@@ -229,7 +227,7 @@ ROWS: dict[Reason, Row] = {
         "This KubeVirt is older than 1.7: an evacuation mark cannot be withdrawn.",
         (
             "Nothing for VMs that the drain moves: it creates its own migrations. After an "
-            "abort the mark stays on VMs of strategy External; update KubeVirt to avoid that."
+            "abort, VMs of strategy External keep the mark; update KubeVirt to avoid that."
         ),
         preflight=Preflight(
             KUBEVIRT,

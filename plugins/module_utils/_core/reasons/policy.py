@@ -16,7 +16,7 @@ ROWS: dict[Reason, Row] = {
         "Ask the owner to move the VM, or raise external_timeout.",
     ),
     Reason.MigratableNotKnown: Row(
-        "Whether the VM can migrate is not known.",
+        "It is not known whether the VM can migrate.",
         "See the message for what could not be read, fix it, then run again.",
         preflight=Preflight(
             BOTH, "the definition could not be read", on_kubevirt="the VMI has no condition LiveMigratable"
@@ -93,7 +93,7 @@ ROWS: dict[Reason, Row] = {
         preflight=Preflight(LIBVIRT, "the domain's removable disks and what each target sees", only=True),
     ),
     Reason.PostCopyNotPermitted: Row(
-        "The policy allows post-copy, and a host does not permit it, or could not resume one that breaks.",
+        "The policy allows post-copy, but a host does not permit it, or could not resume one that breaks.",
         "See the message: set sysctl vm.unprivileged_userfaultfd=1 there, update libvirt, or do not allow post-copy.",
         preflight=Preflight(
             LIBVIRT,
@@ -126,7 +126,7 @@ ROWS: dict[Reason, Row] = {
         ),
     ),
     Reason.QEMUCertificatesMissing: Row(
-        "The policy encrypts migrations, and QEMU lacks a certificate for that on a host.",
+        "The policy encrypts migrations, but QEMU on a host lacks a certificate for that.",
         "Install it on that host, readable by QEMU's user: see docs/security.md.",
         preflight=Preflight(
             LIBVIRT,
@@ -152,12 +152,12 @@ ROWS: dict[Reason, Row] = {
         ),
     ),
     Reason.StartsWithHost: Row(
-        "The VM is off, and its autostart is on: the drain suspends that until the restore.",
-        "Nothing: a reboot does not start it, and the restore gives its autostart back.",
+        "The VM is off, and its autostart is on: the drain turns autostart off until the restore.",
+        "Nothing: a reboot does not start it, and the restore turns its autostart on again.",
         preflight=Preflight(LIBVIRT, "autostart; drain_move_inactive", severity=Severity.WARNING, only=True),
     ),
     Reason.RuleSettingsNotApplied: Row(
-        "A rule requires migration settings, and KubeVirt migrates the VM with its own.",
+        "A rule requires migration settings, but KubeVirt migrates the VM with its own.",
         ("Create the MigrationPolicy that the message names, or remove the setting from the rule."),
         preflight=Preflight(
             KUBEVIRT,

@@ -99,7 +99,7 @@ class Guest:
 
 def why_it_stays(namespace: str, name: str, bare: bool, restarts: bool, strategy: str) -> str:
     """Why nothing starts a VM again once its instance has failed; empty: KubeVirt does. `bare`: nobody made the
-    instance; `restarts`: who made it makes another one."""
+    instance; `restarts`: who made it creates another one."""
     if bare:
         return "It has no VirtualMachine, so its definition goes with its instance. Create it again."
     if restarts:
@@ -239,5 +239,5 @@ def told(notes: Mapping[str, str], key: str, host: str) -> str:
 
 
 def read(notes: Mapping[str, str], key: str) -> NodeRecovery | None:
-    """Of the annotations of a Node. Raises RecordError."""
+    """Read the record from the annotations of a Node. Raises RecordError."""
     return NodeRecovery.from_json(notes[key]) if notes.get(key) else None

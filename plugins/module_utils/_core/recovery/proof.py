@@ -144,7 +144,10 @@ def given_by(params: Mapping[str, Any]) -> dict[str, Any]:
 def given(
     proof: Proof | None, confirm: str, said: Mapping[str, Any], host: str, found_dead: str, by: str, now: str
 ) -> Proof | None:
-    """Of what a run was given that which counts; None: nothing. A person's word goes first. Raises PolicyError."""
+    """Pick the proof that counts from what a run was given; None: there is none.
+
+    A person's confirmation comes first. Raises PolicyError.
+    """
     if confirm:
         return confirmed(confirm, host, found_dead, by, now)
     return said_by_tasks(said, host, now) if said else proof

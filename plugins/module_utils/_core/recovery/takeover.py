@@ -1,4 +1,4 @@
-"""For each VM of a host that is proven to be off: where it is started, or why it stays. Pure.
+"""Decide for each VM of a host that is proven to be off where it is started, or why it stays. Pure.
 
 Two things must never be: a VM that is started while its host may run it, and one that its host starts again when it
 comes back. The proof is against the first. Against the second something has to keep the host from it: see `Safety`.

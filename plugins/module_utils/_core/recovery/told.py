@@ -51,7 +51,7 @@ def stats(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def event(result: Mapping[str, Any], failure: str) -> dict[str, Any]:
-    """For the user's own notifications. `failure`: why it is not recovered; empty: it is."""
+    """Build the event for the user's notifications. `failure`: why the host is not recovered; empty: it is."""
     found, host = stats(result), result["host"]
     if failure:
         return {"event": "failed", "host": host, "message": failure, **found}

@@ -74,7 +74,7 @@ def begun(roll: Roll, message: str) -> dict[str, Any]:
 
 
 def of_host(roll: Roll, host: str) -> dict[str, Any]:
-    """That it is done or has failed; empty: there is nothing to tell."""
+    """The event that a host is done or has failed; empty: nothing to report."""
     entry = roll.hosts.get(host)
     if entry is None or entry.stage not in (Stage.DONE, Stage.FAILED):
         return {}

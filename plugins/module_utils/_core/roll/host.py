@@ -91,7 +91,7 @@ class Asked:
 
 
 def acts(ask: Asked) -> Acts:
-    """Of a host that is lost nothing is done."""
+    """Do nothing for an unreachable host."""
     if ask.state == "drained":
         return (yield Act("drain"))
     if ask.state == "active":
@@ -106,7 +106,7 @@ def acts(ask: Asked) -> Acts:
 
 
 def _not_said_here(ask: Asked, found: Result) -> Result:
-    """Of a roll that is no longer ours the playbook does nothing more with any host, and its end says so for all."""
+    """A playbook that lost its roll does nothing more with any host; its last message says so for all."""
     if found.get("error") != RollTakenOver.__name__ or ask.state not in ("out", "empty", "back"):
         return found
     return {"changed": bool(found.get("changed")), "answer": Answer.CLOSED.value, "next": []}

@@ -57,13 +57,13 @@ def need(host: str, told: Sequence[Told]) -> Need:
 
 
 def need_of_lost(host: str) -> Need:
-    """Nobody could be asked. The reboot finds out whether the host is gone, and the roll stops there with a record."""
+    """The answer for a host that could not be asked. If it is gone, its reboot fails, and the roll stops there."""
     return Need(reboot=True, known=False, message=f"{host} did not say whether it needs a reboot")
 
 
 def in_vain(host: str, why: str, elapsed: float, before: str, now: str) -> str:
-    """Of a reboot that failed. Ansible says the same (`why`) of a host that never went down and of one that did not
-    come up. `before`, `now`: its boot id; empty: it is not known."""
+    """Explain a failed reboot. Ansible reports the same (`why`) whether a host never went down or did not come
+    up. `before`, `now`: its boot id; empty: it is not known."""
     if not now:
         late = f"it has not come up, {elapsed:.0f} s after it was asked to reboot"
         return words.is_lost(host, late if why.startswith("Timed out") else why)

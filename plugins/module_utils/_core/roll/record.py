@@ -213,7 +213,7 @@ class Fleet:
     kept_on: Sequence[str] = ()
 
     def gone(self, hosts: Sequence[str]) -> list[str]:
-        """Those of them that were removed: nobody can bring them back."""
+        """The hosts that were removed: nobody can bring them back."""
         return [] if self.exist is None else [name for name in hosts if name not in self.exist]
 
 

@@ -1,4 +1,4 @@
-"""Who may begin a roll, carry it on, or take a turn. Pure."""
+"""Decide who may begin a roll, continue it, or take the next host. Pure."""
 
 from __future__ import annotations
 

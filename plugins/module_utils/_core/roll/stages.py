@@ -97,7 +97,7 @@ def paused(roll: Roll, why: str) -> Roll:
 
 
 def stopped(roll: Roll) -> State:
-    """With nothing under way: by a failure, or as it was asked."""
+    """Stop the roll with nothing under way: after a failure, or on request."""
     left = roll.in_stage(Stage.WAITING) and not roll.in_stage(Stage.FAILED)
     return State.PAUSED if roll.paused and left and not roll.out else State.STOPPED
 

@@ -180,7 +180,7 @@ def _of_its_own(row: Row) -> bool:
 
 
 def _own_stage(row: Row) -> str:
-    """Of a drain or restore that is not the roll's: as its last run recorded it, or since then nobody is left."""
+    """The stage of a drain or restore outside the roll: as its last run recorded it, or interrupted."""
     drains = row["maintenance"]["intent"] == Intent.DRAINED.value
     if drains and _is_empty(row):
         return "empty"
@@ -201,7 +201,7 @@ def _about(row: Row) -> str:
 
 
 def _asked(row: Row) -> str:
-    """Of a drain that is not the roll's: who, and why."""
+    """Who asked for a drain outside the roll, and why."""
     record = row["maintenance"]
     if not _of_its_own(row):
         return ""
@@ -281,7 +281,7 @@ def _next_commands(
 
 
 def _is_empty(row: Row) -> bool:
-    """By what was read now; whether the drain has its certificate the drain says."""
+    """Whether no VM was read there now. Only the drain itself can certify that."""
     drains = row["maintenance"]["intent"] == Intent.DRAINED.value
     return drains and row["vms"] is not None and all(vm["state"] in ("left", "stopped") for vm in row["vms"])
 
@@ -329,7 +329,7 @@ def aborted(
 def _with_tallies(
     roll: Mapping[str, Any] | None, restores: Mapping[str, Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
-    """With what the drains did that the abort cut off, as their restores have it."""
+    """Add the tallies of drains that the abort interrupted, taken from their restores."""
     if roll is None:
         return None
     found = {name: tally(undone(restored)) for name, restored in restores.items() if restored.get("vms")}

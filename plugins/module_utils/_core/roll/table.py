@@ -20,7 +20,7 @@ ENDED = (Stage.DONE, Stage.FAILED, Stage.GIVEN_BACK)
 
 
 def in_order(hosts: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """As they were taken out; then those that were not, as they stand. `hosts`: entries in result form."""
+    """Order hosts as they were taken out, the others last. `hosts`: entries in result form."""
     return sorted(hosts, key=lambda entry: entry.get("begun") or "not yet")
 
 
@@ -71,7 +71,7 @@ def _counted(entries: Sequence[HostEntry]) -> list[str]:
 
 
 def shown(stage: str, state: str) -> str:
-    """For people: nothing waits for its turn in a roll (`state`) that does not go on."""
+    """The stage as printed: in a roll (`state`) that does not run, no host is waiting."""
     waits_no_more = stage == Stage.WAITING.value and state != State.RUNNING.value
     return "not begun" if waits_no_more else stage
 

@@ -165,7 +165,7 @@ def carries_on(entry: HostEntry) -> str:
 
 
 def is_not_proven(entry: HostEntry, stage: Stage) -> str:
-    """Of a stage for which the one before it is missing."""
+    """The refusal of a stage whose previous stage is missing."""
     needs = "its finished restore" if stage is Stage.DONE else "the certificate of its drain"
     return f"{entry.name} cannot be recorded as {stage.value}: it is {at_stage(entry)}, and {needs} is missing"
 
@@ -248,12 +248,12 @@ def next_of_drain(restores: bool) -> str:
 
 
 def left_as_before() -> str:
-    """Of a host that was not drained again."""
+    """The state of a host that was not drained again."""
     return "it stays out of service, as the run before left it"
 
 
 def is_lost(host: str, why: str = "it does not answer") -> str:
-    """Of a host in a roll, most often one that did not come back from its reboot."""
+    """The message about an unreachable host in a roll, usually after its reboot."""
     return (
         f"{host} cannot be reached: {why.rstrip('.')}. If it does not come back, the following command starts its VMs"
         " elsewhere, once it is proven to be off: ansible-playbook virtops.maintenance.recover -e"
@@ -327,7 +327,7 @@ def belongs_to(roll: Roll, entry: HostEntry) -> str:
 
 
 def lies(roll: Roll, host: str) -> str:
-    """Of a roll that is not over, to somebody who drains or restores a host beside it."""
+    """The warning about an unfinished roll, for a single drain or restore outside it."""
     how = {State.STOPPED: "has stopped", State.PAUSED: "is paused"}.get(roll.state, "lost its playbook")
     of_it = (
         f"{host} is one of its hosts, but this run is not part of it"
@@ -365,7 +365,7 @@ def result(roll: Roll, told: str = "") -> str:
 
 
 def _not_back(roll: Roll) -> str:
-    """Of a roll of which all hosts are done, and VMs are not where they were."""
+    """The message of a roll whose hosts are all done, but whose VMs are not all back."""
     left = [entry for entry in roll.hosts.values() if entry.going_back]
     named = ", ".join(f"{len(entry.going_back)} of {entry.name}" for entry in left)
     why = [f"{entry.message}." for entry in left if entry.message]

@@ -362,7 +362,7 @@ class Engine:
         self._refused.pop(entry.uuid, None)
 
     def _refuse(self, action: Action, entry: VMRecord, why: Finding, now: float) -> None:
-        """A queue is waited in. Else it is told how long nothing has been granted."""
+        """Queued requests wait; otherwise record since when requests have been rejected."""
         entry.note(why)
         if why.reason in IN_A_QUEUE:
             entry.refused_since = None

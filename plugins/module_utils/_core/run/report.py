@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from ..decision.actions import Action, Do, NodePhase
 from ..model.record import Ending, Intent, NodeRecord, VMRecord
@@ -19,6 +19,40 @@ from .start import Request
 # Actions that only put our own bookkeeping right.
 _QUIET = frozenset({Do.WATCH, Do.RELEASE, Do.FORGET})
 _STAY = (Ending.BLOCKED.value, Ending.LOST.value)
+
+
+class StayRow(TypedDict):
+    """A VM that stays on the node. `reason`, `plane`, `message`, `remedy`: as Finding.to_dict; empty: none is known."""
+
+    name: str
+    uuid: str
+    reason: str
+    plane: str
+    message: str
+    remedy: str
+
+
+class RecordRow(TypedDict):
+    """A node's record in result form. `started`, `blocked`: UTC. `left`: its playbook was interrupted."""
+
+    run_id: str
+    intent: str
+    requester: str
+    reason: str
+    started: str
+    blocked: str
+    stays: list[StayRow]
+    left: bool
+    cordoned_by_us: bool
+    runs: list[str]
+
+
+class PlannedRow(TypedDict):
+    """One action that check mode predicts. `do`: as in Do. `vm`: its name. `target`: a node, or empty."""
+
+    do: str
+    vm: str
+    target: str
 
 
 @dataclass(frozen=True)
@@ -44,7 +78,12 @@ class Report:
     closed: Sequence[str] = ()
 
     def to_dict(self, **more: Any) -> dict[str, Any]:
-        """Result form. `more`: what only one platform or module has."""
+        """Result form. `more`: keys that only one platform or module has.
+
+        Always: `ended`, `phase`, `node`, `run_id`, `changed`, `vms`, `counts`, `certificate` (see rows.accounted),
+        `needs`, `findings`, `cordoned_by_others`. `diff` if there is one; of a restore `outcomes` and `closed`; of
+        check mode `planned`, a PlannedRow for each action.
+        """
         found = {
             "ended": self.ended.value,
             "phase": self.phase.value,
@@ -62,7 +101,7 @@ class Report:
             found["outcomes"] = list(self.outcomes)
             found["closed"] = [*(["it is still cordoned, by others"] if self.cordoned_by_others else ()), *self.closed]
         if self.planned is not None:
-            found["planned"] = [{"do": a.do.value, "vm": a.name, "target": a.target} for a in self.planned]
+            found["planned"] = [PlannedRow(do=a.do.value, vm=a.name, target=a.target) for a in self.planned]
         return {**found, **more}
 
 
@@ -96,7 +135,7 @@ def of_slice(outcome: Slice, request: Request) -> Report:
 
 
 def old_news(request: Request, old: NodeRecord | None) -> dict[str, dict[str, str]]:
-    """For the result of a first slice: how VMs had ended before this run. To who shows them that is no news.
+    """How VMs had ended before this run, so that the first slice does not report them as new.
     `old`: the record as it was found."""
     done = {} if request.begun or old is None else {u: entry.ending for u, entry in old.vms.items() if entry.ending}
     return {"old": done} if done else {}
@@ -123,16 +162,17 @@ def of_check(seen: Checked) -> Report:
     )
 
 
-def _stays(entry: VMRecord, platform: Platform) -> dict[str, str]:
-    found = {"reason": "", "message": "", "remedy": ""} if entry.finding is None else entry.finding.to_dict(platform)
-    return {"name": entry.name, "uuid": entry.uuid, **found}
+def _stays(entry: VMRecord, platform: Platform) -> StayRow:
+    found = {} if entry.finding is None else entry.finding.to_dict(platform)
+    reason, plane, message, remedy = (found.get(key, "") for key in ("reason", "plane", "message", "remedy"))
+    return StayRow(name=entry.name, uuid=entry.uuid, reason=reason, plane=plane, message=message, remedy=remedy)
 
 
-def record_row(
-    record: NodeRecord | None, platform: Platform, has_ended: Callable[[str], bool]
-) -> dict[str, Any] | None:
-    """What is recorded of a node: by whom, since when, how far its last run came, and which runs. `has_ended`: of a
-    process that is noted, whether that is known."""
+def record_row(record: NodeRecord | None, platform: Platform, has_ended: Callable[[str], bool]) -> RecordRow | None:
+    """The record of a node: by whom, since when, how far its last run came, and which runs; None: it has none.
+
+    `has_ended`: whether a recorded process (NodeRecord.playbook) is known to have ended.
+    """
     if record is None:
         return None
     return {

@@ -12,7 +12,7 @@ from ..reasons.reason import Reason
 
 
 class Request(Protocol):
-    """Who wants what of which node. `only`: UUID of one VM; `to`: its target.
+    """A request: who wants what for which node. `only`: UUID of one VM; `to`: its target.
 
     `begun`: an earlier slice of the same run has written the record. `of_roll`: a roll asks, and when it is carried on
     it asks again without anybody having read the answer.

@@ -193,7 +193,7 @@ def comes_from(auth: Mapping[str, Any]) -> str:
     if auth["host"]:
         return "It comes from the option host or K8S_AUTH_HOST."
     if not (auth["kubeconfig"] or auth["context"]) and os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return "It is what the pod that this runs in was given."
+        return "It comes from the pod in which this runs."
     return f"It comes from {_place(auth)}."
 
 
@@ -202,7 +202,7 @@ def _why(auth: Mapping[str, Any], exc: Exception) -> str:
     if isinstance(path, str) and path and not os.path.exists(os.path.expanduser(path)):
         return "there is no such file. Give the path of a kubeconfig on the host that runs the module."
     if auth["context"] and f"Expected object with name {auth['context']} in " in str(exc):
-        return f"it has no context {auth['context']}. kubectl config get-contexts lists those that it has."
+        return f"it has no context {auth['context']}. kubectl config get-contexts lists the contexts that it has."
     return " ".join(str(exc).split())
 
 

@@ -128,7 +128,7 @@ class Client:
             pause = min(pause * 2, 5.0)
 
     def _is_silent(self, part: tuple[str, bool], behind: bool) -> bool:
-        """For so long that the next request is not waited for as well: all of a slice's would be a long time."""
+        """Whether the server has been silent for so long that further requests of this slice should not wait."""
         return self._clock() - self._silent.setdefault(part, self._clock()) >= (_BEHIND_FOR if behind else _SILENT_FOR)
 
     @staticmethod
@@ -198,7 +198,7 @@ class Client:
                 timeout=urllib3.Timeout(connect=10.0, read=timeout),
             )
         except (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError) as exc:
-            text = f"{exc}. Is {self.server} up, and the right address? {authentication.comes_from(self._auth)}"
+            text = f"{exc}. Is {self.server} up, and is it the right address? {authentication.comes_from(self._auth)}"
             raise self._broken(text, f"{method} {path}") from exc
         except urllib3.exceptions.HTTPError as exc:
             raise self._broken(str(exc), f"{method} {path}") from exc
@@ -226,7 +226,7 @@ class Client:
         return self.request("PATCH", path, patch, content_type=MERGE)
 
     def gone(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> None:
-        """A request for which 404 is as good."""
+        """Like `request`, but 404 counts as success."""
         try:
             self.request(method, path, body, content_type=content_type)
         except KubeError as exc:

@@ -63,7 +63,7 @@ def with_gates(config: Obj) -> Obj:
 
 
 def read_cluster(client: Client) -> Cluster:
-    """From the KubeVirt object; KubeVirt's own defaults where it is silent. Raises KubeError."""
+    """Read the cluster's settings from the KubeVirt object, or KubeVirt's own defaults. Raises KubeError."""
     items, _version = client.list(f"{KUBEVIRT}/kubevirts")
     obj: Obj = items[0] if items else {"metadata": {}, "spec": {}}
     config = (obj.get("spec") or {}).get("configuration") or {}
@@ -80,7 +80,7 @@ def read_cluster(client: Client) -> Cluster:
 
 
 def refused_by_all(client: Client, name: str, wanted: Mapping[str, Sequence[Obj]]) -> dict[str, str]:
-    """Those of `wanted` (key -> tolerations) that no node other than `name` takes, and why.
+    """Find which of `wanted` (key -> tolerations) no node except `name` takes, and why.
 
     Looks no further than to the nodes that take all of them.
     """

@@ -62,7 +62,7 @@ class KubeError(Exception):
 
 
 class NoAnswer(KubeError):
-    """Nobody answers, or somebody who says that the API is not ready: it may be back in a minute.
+    """The API does not answer, or is not ready: it may be back in a minute.
 
     `cursor`: for the slice that goes on, of one that was ended by this.
     """
@@ -103,7 +103,7 @@ def _for_whom(message: str) -> str:
 
 
 class LockHeld(Exception):
-    """Another run works on the node at this moment. `seen`: for Lock.take. `waits`: a sentence."""
+    """Another run is working on the node right now. `seen`: for Lock.take. `waits`: a sentence."""
 
     def __init__(self, text: str, seen: tuple[str, float] = ("", 0.0), waits: str = "") -> None:
         super().__init__(text)

@@ -78,11 +78,11 @@ def source_of(given: Mapping[str, Any] | None) -> Source | None:
         return None
     token = str(known.get("token", "")).strip()
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise PolicyError("metrics.token is no bearer token: it has spaces, line ends or the like")
+        raise PolicyError("metrics.token is not a bearer token: it contains spaces, line ends or the like")
     labels = {str(key): str(value) for key, value in (known.get("labels") or {}).items()}
     for name in labels:
         if not _LABEL.fullmatch(name):
-            raise PolicyError(f"metrics.labels: {name!r} is no name of a label")
+            raise PolicyError(f"metrics.labels: {name!r} is not a valid label name")
     timeout = float(known.get("timeout", 5.0))
     if not 0 < timeout <= LONGEST:
         raise PolicyError(f"metrics.timeout is {timeout:g}: more than 0 and up to {LONGEST:g} s")
@@ -138,13 +138,13 @@ class DirtyRates:
         self.warning = ""
 
     def resume(self, values: Mapping[str, float], answered: float) -> None:
-        """As the slice before has left it."""
+        """Resume from the state that the previous slice left."""
         if self._source is not None:
             self.values, self._asked, self.answered = dict(values), answered, answered
 
     @property
     def result_fields(self) -> dict[str, list[str]]:
-        """For a module's result."""
+        """The fields for a module's result."""
         return {"warnings": [self.warning]} if self.warning else {}
 
     def of(self, vmi: Obj) -> float | None:
@@ -165,22 +165,22 @@ class DirtyRates:
         except MetricsError as exc:
             self._pause = AGAIN
             self.warning = (
-                f"The metrics server {self._source.url} {exc}. The dirty_rate of a VM of which it "
-                "has reported nothing yet is not known: a rule that compares it goes by `unknown`."
+                f"The metrics server {self._source.url} {exc}. Without a value from it the dirty_rate of "
+                "a VM is not known: a rule that compares it uses its `unknown` answer."
             )
             return
         self._pause, self.warning, self.answered = FRESH, "", now
         if not self.values:
             where = f" of node {self._node}" if self._node else ""
             self.warning = (
-                f"The metrics server {self._source.url} has no {METRIC}{where} of the last "
+                f"The metrics server {self._source.url} has no {METRIC}{where} for the last "
                 f"{WINDOW}. KubeVirt has it from 1.6 on; does this server collect KubeVirt's "
                 "metrics? No dirty_rate is known."
             )
 
 
 def rates_of(series: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Of each VM on each node the newest sample that is a number; of two of one time the higher.
+    """The newest numeric sample of each VM on each node; if two are equally new, the higher one.
 
     Two series of a VM: both virt-handlers tell of one that migrates, and one that was started
     anew is another target to Prometheus. Raises what a wrong form raises.
@@ -220,14 +220,14 @@ def _ask(source: Source, node: str) -> list[Mapping[str, Any]]:
     if code != 200:
         raise MetricsError(f"answered {code}{_hint(source, code)}{_said(body, raw)}")
     if not isinstance(body, dict):
-        raise MetricsError(f"answered what is no JSON of Prometheus{_said(body, raw)}")
+        raise MetricsError(f"did not answer with Prometheus JSON{_said(body, raw)}")
     if body.get("status") != "success":
         raise MetricsError(f"answered an error{_said(body, raw)}")
     try:
         series = body["data"]["result"]
         rates_of(series)
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise MetricsError(f"answered in another form than Prometheus{_said(None, raw)}") from None
+        raise MetricsError(f"answered in a form that is not Prometheus's{_said(None, raw)}") from None
     return list(series)
 
 

@@ -38,7 +38,7 @@ _DO = {WithdrawalStep.CANCEL: Do.CANCEL, WithdrawalStep.DELETE: Do.DELETE, Withd
 
 
 class Phase(str, Enum):
-    """Of the whole request; the words of virt_migration."""
+    """The phase of the whole request, as in virt_migration."""
 
     MIGRATING = "Migrating"
     MIGRATED = "Migrated"
@@ -82,7 +82,7 @@ def _gone(view: View, asked: RequestNote | None, request: MigrationRequest) -> S
     if facts.final(vmi):
         return _done(Phase.BLOCKED, _ended(vmi, view))
     if asked is not None and asked.uid != vmi["metadata"]["uid"]:
-        text = f"It was stopped and started anew on {view.node or 'a node'} meanwhile."
+        text = f"It was stopped and restarted on {view.node or 'a node'}."
         return _done(Phase.BLOCKED, Finding(Reason.StoppedByItself, text))
     return None
 
@@ -151,9 +151,9 @@ def _close(view: View, asked: RequestNote) -> Step:
         return Step(Do.WAIT, Phase.MIGRATING, None, work)
     text = (
         f"It runs on {view.node} since {state.get('endTimestamp')}; "
-        f"{open_[-1]['metadata']['name']} stays {facts.phase(open_[-1])}"
+        f"{open_[-1]['metadata']['name']} is still {facts.phase(open_[-1])}"
     )
-    text += f" because of {kept}." if kept else ": virt-controller does not follow."
+    text += f" because of {kept}." if kept else ": virt-controller lags behind."
     return _done(Phase.MIGRATED, Finding(Reason.MigrationObjectStays, text), work)
 
 
@@ -170,7 +170,7 @@ def _under_way(view: View, asked: RequestNote, request: MigrationRequest, curren
     if overdue is None:
         return Step(Do.WAIT, Phase.MIGRATING, view.waits, current)
     if not _ours(current):
-        text = f"{overdue.message} It was not begun by this collection, and was left as it is."
+        text = f"{overdue.message} This collection did not start it, and left it as it is."
         return _done(Phase.BLOCKED, Finding(overdue.reason, text.strip()), current)
     why = (overdue.reason.value, overdue.message)
     note = replace(asked, at=view.now, why=why)
@@ -227,7 +227,7 @@ def _again(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
             if view.since_ended < pause_after(asked.attempt, request.backoff):
                 return Step(Do.WAIT, Phase.MIGRATING, ended, last)
         elif asked.attempt >= request.max_attempts:
-            text = f"There is no migration, after {count(asked.attempt, 'attempt')} to make one."
+            text = f"There is no migration, after {count(asked.attempt, 'attempt')} to create one."
             return _done(Phase.BLOCKED, view.refused or Finding(Reason.AttemptsUsedUp, text))
         elif view.refused and view.since_refused < pause_after(asked.attempt, request.backoff):
             return Step(Do.WAIT, Phase.MIGRATING, view.refused)
@@ -242,11 +242,11 @@ def _how_it_ended(view: View, asked: RequestNote) -> Finding | None:
     """None: it was never made, because we were killed between note and request."""
     last = view.by_uid(asked.work) if asked.work else None
     if last is None and asked.work:
-        return Finding(Reason.AbortRequested, "Its migration object is gone: someone deleted it.")
+        return Finding(Reason.AbortRequested, "Someone deleted its migration object.")
     if last is None:
         return None
     if facts.phase(last) == "Succeeded":
-        text = f"The migration ended on {view.node}, which is not where it was wanted."
+        text = f"The migration ended on {view.node}, which is not the requested target."
         return Finding(Reason.MigrationFailed, text)
     return facts.why_failed(view.vmi, last, view.event)
 
@@ -257,7 +257,7 @@ def _ask(view: View, asked: RequestNote, request: MigrationRequest) -> Step:
         # It has moved before; KubeVirt takes no second one as long as the first is open.
         name = view.unfinished[-1]["metadata"]["name"]
         kept = facts.what_keeps_it(view.vmi or {})
-        text = f"{name} has moved it to {view.node} and is kept open: {kept}"
+        text = f"{name} has moved it to {view.node} but is kept open: {kept}"
         open_ = Finding(Reason.MigrationObjectStays, text)
         return _done(Phase.BLOCKED, open_) if overdue else Step(Do.WAIT, Phase.MIGRATING, open_)
     able, findings = facts.migratable(view.vmi or {})
@@ -293,8 +293,8 @@ def _abort(view: View, asked: RequestNote | None, request: MigrationRequest) -> 
         return Step(Do.SIGN, Phase.ABORTING, None, open_[-1] if open_ else None, note)
     if marked and view.now - asked.at > request.abort_timeout:
         text = (
-            f"Its mark (evacuationNodeName {facts.mark(vmi)}) could not be taken away in "
-            f"{request.abort_timeout:g} s. The migration was left as it is: KubeVirt would make a "
+            f"Its mark (evacuationNodeName {facts.mark(vmi)}) could not be removed within "
+            f"{request.abort_timeout:g} s. The migration was left as it is: KubeVirt would create a "
             "new one for the mark at once."
         )
         return _done(Phase.BLOCKED, Finding(Reason.AbortUnanswered, text))
@@ -323,7 +323,7 @@ def _withdrawal(
     if last is None or not late:
         return Step(Do.WAIT, phase, asked.finding, last)
     name, reported = last["metadata"]["name"], facts.phase(last)
-    text = f"{name} is {reported}; it was asked to abort and has not ended in {waited:.0f} s."
+    text = f"{name} is {reported}; it was asked to abort but did not end within {waited:.0f} s."
     return _done(Phase.BLOCKED, Finding(Reason.AbortUnanswered, text), last)
 
 

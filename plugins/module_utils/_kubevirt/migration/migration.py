@@ -138,7 +138,7 @@ class Migrator:
                 f"{self._request.vm}, which runs on {view.node or 'no node'}. This run has "
                 "stopped; nothing was undone."
             )
-        text = f"It was stopped and started anew on {view.node or 'a node'} meanwhile"
+        text = f"It was stopped and restarted on {view.node or 'a node'}"
         text += "." if self._uid or made else ", or someone has removed this run's request from it."
         return Step(Do.DONE, Phase.BLOCKED, Finding(Reason.StoppedByItself, text))
 

@@ -26,7 +26,7 @@ class WantedState(str, Enum):
 
 @dataclass(frozen=True)
 class MigrationRequest:
-    """Who wants what of which VM.
+    """A request: who wants what for which VM.
 
     `uid`: of the VirtualMachine, or of a bare instance; empty: whichever has the name. `node`: the
     node that it shall leave; empty: the one on which it is. `target`: name of the node to which.
@@ -75,8 +75,7 @@ def check_request(request: MigrationRequest) -> None:
             raise PolicyError(f"{option} must be 0 or more, not {getattr(request, option):g}")
     if request.node and request.node == request.target:
         raise PolicyError(
-            f"node and target are both {request.node}: node is the one that the VM shall leave, "
-            "target the one to which it goes."
+            f"node and target are both {request.node}: node is where the VM is now, target is where it should go."
         )
 
 
@@ -175,7 +174,7 @@ class View:
 
     @property
     def moving(self) -> list[Obj]:
-        """Those whose guest has not changed its node yet."""
+        """The migrations whose guest has not changed its node yet."""
         return [m for m in self.unfinished if not facts.switched(self.vmi, m)]
 
     @property

@@ -85,7 +85,7 @@ class Reader:
             return
         if cannot:
             raise MigrationRefused(
-                f"{cannot}. Leave target and added_node_selector out, or cordon the nodes that shall not get it."
+                f"{cannot}. Leave target and added_node_selector out, or cordon the nodes that must not get it."
                 " Nothing was changed."
             )
         if request.target:
@@ -102,8 +102,8 @@ class Reader:
         label = facts.labels(node).get(names.HOSTNAME, "")
         if not label:
             raise MigrationRefused(
-                f"Node {name} (target) has no label kubernetes.io/hostname, by which it is "
-                "selected. Use added_node_selector with labels that it has."
+                f"Node {name} (target) has no label kubernetes.io/hostname, which selects "
+                "it. Use added_node_selector with labels that it has."
             )
         return label
 
@@ -117,7 +117,7 @@ class Reader:
         vmi, request = self._vmi(), self._request
         if vmi is not None and request.uid not in ("", facts.identity(vmi)):
             raise VMNotHere(
-                f"VM {request.vm} is another one now: its UID is {facts.identity(vmi)}, not {request.uid}. "
+                f"VM {request.vm} is a different VM now: its UID is {facts.identity(vmi)}, not {request.uid}. "
                 "Nothing was changed."
             )
         if vmi is not None and not facts.final(vmi):

@@ -63,7 +63,7 @@ def _row(
         name=request.vm,
         uuid=facts.identity(vmi) if vmi is not None else "",
         strategy=str(vmi["spec"].get("evictionStrategy") or "") if vmi is not None else "",
-        decided_by=f"{request.want.value} was asked for",
+        decided_by=f"{request.want.value} was requested",
         way="migrate" if request.want is WantedState.MIGRATED else "abort",
         verdict=_VERDICTS.get(step.phase, "pending") if step.do is Do.DONE else "pending",
         phase=_phase(work, moved),

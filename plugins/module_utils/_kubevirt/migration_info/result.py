@@ -58,7 +58,7 @@ def _none_under_way(known: Known, last: Obj | None, me: str) -> Found:
     found: Found = []
     mark = facts.mark(known.vmi)
     if mark:
-        external = "Its strategy is External: KubeVirt leaves it to the VM's owner to move it."
+        external = "Its strategy is External: KubeVirt leaves moving it to the VM's owner."
         why = external if known.strategy == "External" else ""
         asked, version = facts.request(known.vmi).get("at"), known.cluster.version if known.cluster else (0, 0)
         late = bool(asked) and known.now - facts.seconds(str(asked)) >= facts.FOLLOWS
@@ -79,7 +79,7 @@ def _stays(vmi: Obj, migration: Obj) -> Finding:
     )
     kept = facts.what_keeps_it(vmi)
     return Finding(
-        Reason.MigrationObjectStays, text + (f" because of {kept}." if kept else ": virt-controller does not follow.")
+        Reason.MigrationObjectStays, text + (f" because of {kept}." if kept else ": virt-controller lags behind.")
     )
 
 

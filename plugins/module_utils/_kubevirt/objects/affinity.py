@@ -59,7 +59,7 @@ class PodAffinity:
 
 
 def pod_affinity(obj: Obj) -> PodAffinity:
-    """Of a VMI or a pod: both have it in their spec, in the same words."""
+    """Parse the pod affinity of a VMI or a pod: both have the same form in their spec."""
     spec = obj.get("spec") or {}
     affinity = spec.get("affinity") or {}
     namespace, labels = obj["metadata"].get("namespace", ""), facts.labels(obj)
@@ -106,7 +106,7 @@ class PlacedPod:
 
 
 def placed_pod(obj: Obj) -> PlacedPod:
-    """Of a pod, or of a VMI as its target pod will be."""
+    """Describe a pod, or the future target pod of a VMI."""
     namespace, name = facts.key(obj)
     labels = facts.labels(obj)
     terms = pod_affinity(obj).terms if (obj.get("spec") or {}).get("affinity") else ()

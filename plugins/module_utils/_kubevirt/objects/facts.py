@@ -93,7 +93,7 @@ def owner(vmi: Obj) -> Obj | None:
 
 
 def maker(vmi: Obj) -> str:
-    """Who makes another instance when this one has ended: a VirtualMachineInstanceReplicaSet or the
+    """What creates another instance when this one has ended: a VirtualMachineInstanceReplicaSet or the
     like, by kind and name; empty: a VirtualMachine starts it again, or nobody does."""
     for found in vmi["metadata"].get("ownerReferences") or []:
         if found.get("controller") and found.get("kind") != "VirtualMachine":
@@ -102,7 +102,7 @@ def maker(vmi: Obj) -> str:
 
 
 def looked_after_by(vmi: Obj) -> str:
-    """Who moves it if its strategy is External, as its labels tell, else by what owns it; may be empty."""
+    """Who moves a VM of strategy External, by its labels or its owner; may be empty."""
     found = labels(vmi)
     cluster, manager = found.get("cluster.x-k8s.io/cluster-name"), found.get("app.kubernetes.io/managed-by")
     if cluster:
@@ -127,7 +127,7 @@ def not_started(vmi: Obj | None, vm: Obj | None) -> Finding:
     if found is not None and found.get("status") == "False":
         return Finding(Reason.TargetUnschedulable, f"Nothing runs it: {found.get('message', '')}")
     shown = status(vm).get("printableStatus", "not started") if vm is not None else "not started"
-    text = f"Its VirtualMachine is {shown}." if vm is not None else "It is started anew."
+    text = f"Its VirtualMachine is {shown}." if vm is not None else "It is being restarted."
     if vmi is not None:
         where = status(vmi).get("nodeName")
         on = f" on {where}" if where else ""
@@ -310,7 +310,7 @@ def not_followed(vmi: Obj, migration: Obj, now: float) -> Finding | None:
     made, ended = migration["metadata"].get("creationTimestamp"), state.get("endTimestamp")
     prepared = at == "PreparingTarget" and state.get("targetNodeAddress")
     reported = [
-        (not at, made, f"{name} was made at {made} and has no phase"),
+        (not at, made, f"{name} was created at {made} and has no phase"),
         (state.get("failed"), ended, f"its VMI says that {name} failed at {ended}, and it is still {at}"),
         (state.get("completed"), ended, f"its VMI says that {name} was over at {ended}, and it is still {at}"),
         (at == "TargetReady", state.get("startTimestamp"), f"its VMI says that {name} runs, and it is still {at}"),
@@ -318,7 +318,7 @@ def not_followed(vmi: Obj, migration: Obj, now: float) -> Finding | None:
     ]
     for so, since, said in reported:
         if so and since and now - seconds(since) >= FOLLOWS:
-            text = f"{'/'.join(key(vmi))}: {said}: virt-controller does not follow."
+            text = f"{'/'.join(key(vmi))}: {said}: virt-controller lags behind."
             return Finding(Reason.VirtControllerSilent, text)
     return None
 
@@ -371,7 +371,7 @@ def kept_off(vm: Obj) -> bool:
 
 
 def run_strategy(spec: Obj) -> str:
-    """Of a VirtualMachine's spec, the older `running` included."""
+    """The run strategy of a VirtualMachine's spec, including the older field `running`."""
     return str(spec.get("runStrategy") or ("Always" if spec.get("running") else "Halted"))
 
 

@@ -51,7 +51,7 @@ FROM_NODE = "virtops.maintenance/from-node"
 
 
 def label(text: str) -> str:
-    """As the value of a label, which has at most 63 characters."""
+    """Shorten to a label value, which has at most 63 characters."""
     return text if len(text) <= 63 else hashlib.sha256(text.encode()).hexdigest()[:40]
 
 
@@ -61,13 +61,13 @@ def one(name: str) -> str:
 
 
 def no_node(name: str, known: Iterable[Mapping[str, Any]]) -> str:
-    """That there is none of this name; which one may be meant. `known`: the Nodes of the cluster."""
+    """The error that no Node has this name, with a similar one. `known`: the Nodes of the cluster."""
     others = {one["metadata"]["name"].lower(): one["metadata"]["name"] for one in known}
     near = difflib.get_close_matches(name.lower(), others, 1)
     meant = f" Did you mean {others[near[0]]}?" if near else ""
     return (
-        f"There is no node {name} in this cluster.{meant} A host has the name of its Node in the inventory; where "
-        "it has another one, drain_node, restore_node and preflight_node give it."
+        f"There is no node {name} in this cluster.{meant} A host has the name of its Node in the inventory; if "
+        "that name differs, set drain_node, restore_node and preflight_node."
     )
 
 

@@ -17,7 +17,7 @@ _FACTORS = {
 
 
 def amount(quantity: Any) -> float:
-    """As a number: bytes, cores, pods; 0 when it is none."""
+    """Parse a quantity to a number: bytes, cores, pods; 0 if it is not one."""
     found = _FORM.match(str(quantity if quantity is not None else ""))
     return float(found.group(1)) * _FACTORS[found.group(2) or ""] if found else 0.0
 

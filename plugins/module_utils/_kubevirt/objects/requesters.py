@@ -15,7 +15,7 @@ _VOLUME_UPDATE = "kubevirt.io/volume-update-migration"
 
 
 def eviction_source(vmi: Obj) -> str:
-    """Who asked for its eviction, as KubeVirt notes it; empty for most.
+    """Who asked for its eviction, as KubeVirt records it; usually empty.
 
     A VMI that had no annotations gets the key escaped. The note stays after the migration: what
     stood there before we asked (see Signature) is of an eviction that is over.
@@ -74,14 +74,14 @@ def _marked_by(vmi: Obj, node: str) -> str:
 
 
 def by_others(vmi: Obj, migration: Obj, asked: bool, ours: bool) -> Finding | None:
-    """Who moves it besides us or instead of us. `asked`: the mark on it comes from us."""
+    """Who else is moving it. `asked`: the mark on it comes from us."""
     notes, name = facts.annotations(migration), migration["metadata"]["name"]
     if names.UPDATE in notes:
         who = "KubeVirt's workload updater"
     elif names.EVACUATION in notes and from_descheduler(vmi):
         who = "the descheduler"
     elif names.EVACUATION in notes and not ours:
-        who = f"an evacuation of {notes[names.EVACUATION]} that this run did not begin"
+        who = f"an evacuation of {notes[names.EVACUATION]} that this run did not start"
     elif ours:
         return None
     else:

@@ -34,7 +34,7 @@ def key(tolerations: Sequence[Obj]) -> str:
 
 
 def untolerated(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> list[Obj]:
-    """Those of the taints that keep it away."""
+    """The taints that it does not tolerate."""
     known = [_read(toleration) for toleration in tolerations]
     return [taint for taint in taints if not any(one is not None and one.tolerates(_taint(taint)) for one in known)]
 

@@ -38,7 +38,7 @@ class ControlNode:
 
 
 def own_uuid(path: str = PRODUCT_UUID) -> str:
-    """Of the machine, as its firmware reports it; only root may read it."""
+    """The UUID of this machine, as its firmware reports it; only root may read it."""
     try:
         with open(path, encoding="ascii") as stream:
             return stream.read().strip().lower()
@@ -75,5 +75,5 @@ def refuse_own_node(client: Client, node: str) -> None:
         what = f"pod {namespace}/{host}" if host != node else f"a pod of namespace {namespace}"
         raise RunsTheMaintenance(
             f"This runs in {what} on {node} itself. "
-            "Cordon the node, start the job again so that it runs elsewhere, then drain."
+            "Cordon the node, restart the job so that it runs elsewhere, then drain."
         )

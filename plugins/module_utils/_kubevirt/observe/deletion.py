@@ -26,7 +26,7 @@ def is_deleted(vmi: Obj | None, vm: Obj | None, bare: bool) -> bool:
 
 def deleted_finding(known: Instance) -> Finding:
     if known.maker:
-        text = f"{known.namespace}/{known.name} has ended; its {known.maker} makes another one."
+        text = f"{known.namespace}/{known.name} has ended; its {known.maker} creates another one."
         return Finding(Reason.RestartedByOthers, text)
     kind = "VirtualMachineInstance" if known.bare else "VirtualMachine"
     return Finding(Reason.VMVanished, f"The {kind} {known.namespace}/{known.name} was deleted.")
@@ -65,7 +65,7 @@ def ending(vmi: Obj, starts_again: bool, crashed: bool, namespace_ends: Callable
         return None
     node = facts.status(vmi).get("nodeName") or "its node"
     what = "has ended" if facts.final(vmi) else "is being stopped by others"
-    then = ", and KubeVirt starts it anew" if starts_again else ""
+    then = ", and KubeVirt restarts it" if starts_again else ""
     reason = Reason.RestartedByOthers if starts_again else Reason.StoppedByItself
     if crashed:
         reason, what = Reason.VMCrashed, "has crashed"

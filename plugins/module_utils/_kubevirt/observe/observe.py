@@ -145,7 +145,7 @@ class Observer:
         if names.JOB_UID in facts.labels(pod):
             return Reservation(uuid, self.node, vm, 0, f"{vm} migrates here (pod {space}/{name})")
         since = pod["metadata"].get("creationTimestamp", "?")
-        text = f"{vm} does not run yet: pod {space}/{name} is {facts.phase(pod)} since {since}"
+        text = f"{vm} is not running yet: pod {space}/{name} is {facts.phase(pod)} since {since}"
         return Reservation(uuid, self.node, vm, 0, text, starts=True)
 
     def _remember(self, vmis: Mapping[str, Obj]) -> None:
@@ -224,7 +224,7 @@ class Observer:
         return [] if found is None else self.watches.migrations_of(found.namespace, found.name)
 
     def priorities_waiting(self) -> list[int]:
-        """Of the VMs that a run of ours asked to move and that have no slot yet."""
+        """Priorities of the VMs that one of our runs asked to move and that have no slot yet."""
         found = []
         for vmi in self.watches.vmis.items():
             uuid = facts.identity(vmi)

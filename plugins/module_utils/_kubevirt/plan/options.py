@@ -23,8 +23,8 @@ def check(params: Mapping[str, Any]) -> None:
             raise PolicyError(f"{where}: there is no {what} on KubeVirt, only {', '.join(ON_NOT_MIGRATABLE)}")
     if params["strategy"] != "LiveMigrate":
         raise PolicyError(
-            f"strategy is {params['strategy']}: on KubeVirt every VMI has one, KubeVirt's default "
-            "among them. Use a rule with strategy."
+            f"strategy is {params['strategy']}: on KubeVirt every VMI has one, if only "
+            "KubeVirt's default. Use a rule with strategy."
         )
     if params["move_inactive"]:
         raise PolicyError("move_inactive: a VM that is off is on no node of KubeVirt")
@@ -36,7 +36,7 @@ def check(params: Mapping[str, Any]) -> None:
 
 
 def policy(given: Policy) -> Policy:
-    """As a drain has it: KubeVirt's settings for all VMs, and groups that are required."""
+    """The policy as a drain uses it: KubeVirt's settings for all VMs, and required groups."""
     rules = tuple(replace(rule, migration=None) for rule in given.rules)
     return replace(given, rules=rules, placement_policy=PlacementPolicy(require_anti_affinity=True))
 
@@ -47,6 +47,6 @@ def warnings(given: Policy) -> list[str]:
     if not names:
         return []
     return [
-        f"Migration settings of rules ({names}): KubeVirt migrates with its own, and so does the "
-        "plan. kubevirt_node_info reports for which VMs they differ."
+        f"Migration settings of rules ({names}): KubeVirt migrates with its own, so the plan does "
+        "too. kubevirt_node_info reports for which VMs they differ."
     ]

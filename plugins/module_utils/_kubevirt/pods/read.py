@@ -59,5 +59,5 @@ def terminating(found: JudgedPod) -> Finding | None:
     """One that was asked to end is waited for."""
     if not found.pod["metadata"].get("deletionTimestamp"):
         return None
-    text = f"Pod {found.name} has been asked to end and still ends."
+    text = f"Pod {found.name} was asked to end and is still terminating."
     return Finding(Reason.PodStillTerminating, text)

@@ -167,7 +167,7 @@ def _is_reported(budgets: tuple[Budget, ...]) -> bool:
 
 
 def _only_rights(node: str, missing: list[str], unread: list[str]) -> Facts:
-    text = "Everything else: the account may not read what a drain has to read."
+    text = "Everything else: the account may not read what a drain needs to read."
     return Facts(
         platform=Platform.KUBEVIRT,
         node=node,

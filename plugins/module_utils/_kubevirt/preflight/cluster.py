@@ -23,7 +23,7 @@ OUTDATED = "kubevirt.io/outdatedLauncherImage"
 # Taints and annotations by which other tools say that they work on a node.
 _OTHERS_TAINTS = {
     "medik8s.io/drain": "the node maintenance operator",
-    "node.kubernetes.io/out-of-service": "whoever fenced it",
+    "node.kubernetes.io/out-of-service": "the one who fenced it",
     "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler",
     "karpenter.sh/disrupted": "Karpenter",
 }
@@ -96,7 +96,7 @@ def _others(taints: Sequence[str], notes: Mapping[str, str]) -> Iterable[str]:
     if wanted and wanted != done:
         yield f"The machine config operator wants {wanted}."
     elif notes.get(f"{_MCO}/state") == "Working":
-        yield "The machine config operator works on it."
+        yield "The machine config operator is working on it."
     if notes.get(_HARVESTER):
         yield f"Harvester's maintenance mode is {notes[_HARVESTER]}."
 

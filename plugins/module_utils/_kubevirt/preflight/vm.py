@@ -126,7 +126,7 @@ def _only_here(refused: Mapping[str, tuple[Reason, str]]) -> str:
     if not refused or any(check in _OF_A_MIGRATION for check, _why in refused.values()):
         return ""
     why = "; ".join(f"{name}: {text}" for name, (_check, text) in sorted(refused.items())[:3])
-    return f"No other node takes it ({why}), so it stays off until the node is given back."
+    return f"No other node takes it ({why}), so it stays off until the node is restored."
 
 
 def _backup(vmi: Obj) -> str:

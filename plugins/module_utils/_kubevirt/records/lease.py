@@ -93,7 +93,7 @@ class Lock:
         return False
 
     def go_on(self) -> bool:
-        """With what an earlier slice of the same name has left to us, whoever waits for it. Raises KubeError."""
+        """Continue with the Lease that an earlier slice of this name left, even if others wait. Raises KubeError."""
         lease = self.read()
         return lease is not None and lease["spec"].get("holderIdentity") == self._holder and self._update(lease, True)
 
@@ -118,7 +118,7 @@ class Lock:
             if not self._kept():
                 raise Superseded(
                     f"Another run has taken the Lease {self.name}, or someone removed it: this "
-                    f"run did not renew it in {self._seconds} s. It has stopped, and has undone "
+                    f"run did not renew it within {self._seconds} s. It has stopped and undid "
                     "nothing."
                 )
         except KubeError:
@@ -131,7 +131,7 @@ class Lock:
         return self._clock() - (self._since or 0.0)
 
     def _kept(self) -> bool:
-        """By its version: nobody had it in between, however late it is."""
+        """Whether its resourceVersion is unchanged: then nobody held it since, even if it has expired."""
         for _try in range(3):
             if self._held is None or not self._update(self._held, True, retry=False):
                 lease = self._client.find(f"{self._path}/{self.name}")  # somebody waits for it?
@@ -140,7 +140,7 @@ class Lock:
                 self._held = lease
             elif self._gone() < self._seconds:
                 return True
-        raise KubeError(0, "it could not be renewed in its time", f"PUT {self.name}")
+        raise KubeError(0, "it could not be renewed in time", f"PUT {self.name}")
 
     @property
     def held(self) -> dict[str, Any]:
@@ -213,10 +213,10 @@ class Lock:
             if self._clock() >= until:
                 lasts = float(spec.get("leaseDurationSeconds") or 0)
                 raise LockHeld(
-                    f"{holder} works on the node at this moment ({self.name})",
+                    f"{holder} is working on the node right now ({self.name})",
                     (seen, since),
                     f"It waits for the Lease {self.name} of run {holder.split(' ')[0]}: until that "
-                    f"gives it back, or, if it was killed, {max(0.0, lasts - unchanged):.0f} s.",
+                    f"run releases it, or, if it was killed, for {max(0.0, lasts - unchanged):.0f} s.",
                 )
             self._sleep(_SOON if self._clock() < soon else _CHECK_EVERY)
 
@@ -302,7 +302,7 @@ class Lock:
         return self._won("POST", self._path, body, True)
 
     def _update(self, lease: dict[str, Any], held: bool, retry: bool = True) -> bool:
-        """With the version that was read: of two, one wins. Who gets it waits no longer."""
+        """Update the Lease with the resourceVersion that was read, so that only one of two writers wins."""
         body = {**lease, "spec": {**(lease.get("spec") or {}), **self._spec(held)}}
         before = (lease.get("spec") or {}).get("holderIdentity") or ""
         if held and before != self._holder:

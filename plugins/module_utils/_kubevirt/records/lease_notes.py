@@ -80,7 +80,7 @@ def left_behind(leases: Iterable[Obj], nodes: Iterable[Obj], client: Client) -> 
             continue
         stops = f"after a drain that stopped {', '.join(stopped)}"
         if node in there:
-            found[node] = f"registered anew {stops}: run the playbook restore"
+            found[node] = f"registered again {stops}: run the playbook restore"
         else:
             found[node] = f"deleted {stops}: start them if they are off, and delete the Lease {names.LEASE}{node}"
     return found
@@ -111,5 +111,5 @@ def message(node: str) -> str:
     return (
         f"There is no Node {node}: someone deleted it. Its record is kept on the Lease "
         f"{names.LEASE}{node}; marks and migrations are left as they are. Once the node is "
-        "registered again, drain or restore it: that goes on with this record."
+        "registered again, drain or restore it: that continues with this record."
     )

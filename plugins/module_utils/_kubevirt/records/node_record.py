@@ -58,7 +58,7 @@ class Records:
         self.pods: dict[str, dict[str, Any]] = {}  # namespace/name of those that had to go
 
     def load(self, node: dict[str, Any]) -> NodeRecord | None:
-        """From the Node object, or from the Lease that keeps what outlives it."""
+        """Load the record from the Node object, or from the Lease that outlives it."""
         notes = annotations(node)
         text = notes.get(names.RECORD)
         if text is None:
@@ -110,7 +110,7 @@ class Records:
 
 
 def pack(text: str) -> str:
-    """As an annotation keeps it: what is long is compressed."""
+    """Encode for an annotation: long content is compressed."""
     if len(text) < _PACK_FROM:
         return text
     return "z:" + base64.b64encode(zlib.compress(text.encode(), 9)).decode()

@@ -43,7 +43,7 @@ class RollOfCluster(RollLease):
         return Fleet([*labels], found, frozenset(busy), labels, there, self._left_behind(nodes))
 
     def _left_behind(self, nodes: list[Obj]) -> dict[str, str]:
-        """It is told and decides nothing, so it may be missing."""
+        """Informational only; may be missing."""
         by_name = {node["metadata"]["name"]: facts.annotations(node) for node in nodes}
         died = {name: told(notes, names.RECOVERY, name) for name, notes in by_name.items() if names.RECOVERY in notes}
         try:
@@ -65,7 +65,7 @@ def _out(node: Obj) -> str:
 
 
 def boot_id(client: Client, node: str) -> str:
-    """That of the node as its kubelet reported it last. Raises KubeError."""
+    """The node's boot id, as its kubelet last reported it. Raises KubeError."""
     found = client.get(names.node(node))
     return str((facts.status(found).get("nodeInfo") or {}).get("bootID") or "")
 
@@ -76,4 +76,4 @@ def check_targets(client: Client, params: Mapping[str, Any]) -> None:
         return
     cannot = no_targets(read_cluster(client))
     if cannot:
-        raise RollRefused(f"{cannot}, so {MOVE_BACK} cannot be. Leave it out. Nothing was changed.")
+        raise RollRefused(f"{cannot}, so {MOVE_BACK} is not possible. Leave it out. Nothing was changed.")

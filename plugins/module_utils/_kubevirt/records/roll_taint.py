@@ -33,7 +33,7 @@ class RollTaint:
                 return
 
     def remove_old(self, but: Iterable[str]) -> None:
-        """Of a roll whose record somebody deleted. It may stay where it cannot be taken away: the roll goes on."""
+        """Remove the taint of a roll whose record was deleted. If that fails it stays, and the roll continues."""
         try:
             nodes, _version = self._client.list(f"{names.CORE}/nodes")
             taints = {node["metadata"]["name"]: (node.get("spec") or {}).get("taints") or [] for node in nodes}
@@ -50,7 +50,7 @@ class RollTaint:
             self._change(name, lambda taints: taints)
 
     def _change(self, name: str, change: Callable[[list[Obj]], list[Obj]]) -> None:
-        """`change`: gets the taints of others. With the version that was read, so that of two one wins."""
+        """Write with the resourceVersion that was read, so one of two writers wins. `change`: gets others' taints."""
         for left in reversed(range(_TRIES)):
             node = self._client.find(names.node(name))
             if node is None:

@@ -80,7 +80,7 @@ class DeadNode:
         return facts.seconds((lease.get("spec") or {}).get("renewTime"))
 
     def _pods(self) -> dict[str, int]:
-        """It is told and decides nothing, so it may be missing."""
+        """Informational only; may be missing."""
         try:
             pods, _version = self._client.list(f"{names.CORE}/pods", "", f"spec.nodeName={self.name}")
         except KubeError:
@@ -136,7 +136,7 @@ class DeadNode:
         self.obj = self._client.merge(names.node(self.name), {**patch, **({"spec": spec} if spec else {})})
 
     def operators(self) -> list[str]:
-        """Who recovers it already. What is not installed is none; what may not be read stands in `unread`."""
+        """The operators that are already recovering the node. One that may not be read is in `unread`."""
         found = self._machine()
         for kind, path in _OPERATORS.items():
             found += [
@@ -148,7 +148,7 @@ class DeadNode:
         return found + [f"NodeHealthCheck {one['metadata']['name']}" for one in checks]
 
     def _is_remediated(self, check: Obj) -> bool:
-        """By one that has not given up."""
+        """Whether an operator that has not given up remediates it."""
         nodes_of = facts.status(check).get("unhealthyNodes") or ()
         here = [made for one in nodes_of if one.get("name") == self.name for made in one.get("remediations") or ()]
         return any(not made.get("timedOut") for made in here)
@@ -165,7 +165,7 @@ class DeadNode:
             return []
 
     def _not_read(self, what: str, exc: KubeError) -> None:
-        text = f"Whether an operator recovers {self.name} already is not known: {exc} ({what})."
+        text = f"It is not known whether an operator is already recovering {self.name}: {exc} ({what})."
         self.unread.append(f"{text} Bind the account to docs/kubevirt-clusterrole-recovery.yml.")
 
     def _machine(self) -> list[str]:
@@ -213,7 +213,7 @@ class DeadNode:
         return [self._guest(vm, by_key.get((vm.namespace, vm.name)), attached) for vm in vms]
 
     def _attached(self) -> dict[tuple[str, str], str]:
-        """Claims whose volumes the node still has. It is told and decides nothing, so it may be missing."""
+        """Claims whose volumes the node still has. Informational only; may be missing."""
         try:
             return dict(self._attachments.attached(self.obj))
         except KubeError:

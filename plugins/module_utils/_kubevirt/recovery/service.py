@@ -151,7 +151,7 @@ def _recover(request: Request, node: DeadNode, seen: NodeSeen, acts: bool, until
     if not carried_on(known, seen, node.tainted):
         others = node.operators()
         if others:
-            text = f"{', '.join(others)} recovers {request.node} already, so this does not. {judged.text}"
+            text = f"{', '.join(others)} is already recovering {request.node}, so this run does not. {judged.text}"
             return _result(request, "Refused", replace(judged, text=text), known)
         found = known.found_dead if known else ""
         proof = given(request.proof, request.confirm, request.said, request.host, found, request.requester, _wall(seen))
@@ -217,7 +217,7 @@ def _back(
     now = node.guests_now(known.vms)
     if not may_serve(known, seen):
         text = (
-            f"{request.node} is Ready, and its boot id is that of before: it was not off, though {known.proof}. Its "
+            f"{request.node} is Ready and still has its old boot id: it was not off, though {known.proof}. Its "
             "VMs may run twice. Switch it off or reboot it, then run recover again: its taint stays until then."
         )
         return _rows(request, "Refused", replace(judged, text=text), known, now, True)

@@ -18,7 +18,7 @@ _NEW_POD = re.compile(r'\bpods? "virt-launcher-[^"]*"')
 
 
 def sign(client: Client, vmi: Obj, note: Mapping[str, Any], version: str = "") -> Obj:
-    """Who asks, when and why stand on the VMI before anything is asked. The VMI as it then is.
+    """Write on the VMI who asks, when and why, before any request. Returns the updated VMI.
 
     `version`: only if it is still this one, so that of two runs one wins (else KubeError 409).
     """
@@ -112,7 +112,7 @@ def end_target(client: Client, vmi: Obj, migration: Obj) -> None:
 
 
 def _again(client: Client, obj: Obj, plural: str) -> Obj | None:
-    """The very object as it is now. By a list, which whoever follows migrations may read."""
+    """Re-read the migration with a list (needs no `get` right)."""
     namespace, name = facts.key(obj)
     found, _version = client.list(names.kubevirt(namespace, plural), "", f"metadata.name={name}")
     return next((o for o in found if o["metadata"]["uid"] == obj["metadata"]["uid"]), None)

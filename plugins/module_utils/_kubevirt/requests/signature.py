@@ -1,4 +1,4 @@
-"""Who asks for what, when and why: on the VMI, on its migrations, and as an Event.
+"""Record who asks for what, when and why: on the VMI, on its migrations, and as an Event.
 
 It is stored there before anything is asked.
 """
@@ -65,7 +65,7 @@ class Signature:
         self._wall = wall
 
     def request(self, record: NodeRecord, what: str = "", priority: int = 0, marks: bool = True) -> Obj:
-        """As stored in an annotation. `marks`: the VMI is to be marked for it."""
+        """The request as stored in an annotation. `marks`: the VMI is to be marked for it."""
         found: Obj = {
             "run": record.run_id,
             "by": record.requester,
@@ -159,7 +159,7 @@ class Signature:
 
 
 def shortened(text: str) -> str:
-    """As an Event may hold it. The whole reason is in the annotation."""
+    """Shorten to what an Event may hold. The full reason is in the annotation."""
     raw = text.encode()
     if len(raw) <= _MESSAGE_BYTES:
         return text

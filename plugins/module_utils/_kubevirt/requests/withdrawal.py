@@ -37,8 +37,8 @@ def withdrawal_steps(
 def mark_stays(node: str) -> Finding:
     """Before KubeVirt 1.7. Nothing else is withdrawn then: it would be made anew for the mark."""
     text = (
-        f"Its mark (evacuationNodeName {node}) stays: KubeVirt can take it back since 1.7. Its "
-        "migration was left as it is, because KubeVirt would make a new one for the mark at once."
+        f"Its mark (evacuationNodeName {node}) stays: KubeVirt can withdraw it only since 1.7. Its "
+        "migration was left as it is, because KubeVirt would create a new one for the mark at once."
     )
     return Finding(Reason.EvacuationMarkStays, text)
 

@@ -98,7 +98,7 @@ class Actor:
                 stay.setdefault(refusal.message, []).append("/".join(facts.key(vmi)))
         if stay:
             text = " ".join(f"{', '.join(those)}: {words}" for words, those in stay.items())
-            return Finding(why, f"Marks of this maintenance stay on VMIs, and so does its record. {text}")
+            return Finding(why, f"VMIs still carry marks of this maintenance, so its record stays. {text}")
         self._observer.watches.nodes.put(self._records.forget())
         return None
 
@@ -182,7 +182,7 @@ class Actor:
         return None
 
     def sign_migrations(self, record: NodeRecord) -> None:
-        """Those that KubeVirt made for requests of ours. Raises AccessDenied."""
+        """Sign the migrations that KubeVirt created for our requests. Raises AccessDenied."""
         for uuid, known in self._records.instances.items():
             if not known.asked:
                 continue
@@ -193,7 +193,7 @@ class Actor:
                     self._signature.sign_migration(migration, record)
 
     def nudge(self, uuids: Sequence[str]) -> None:
-        """For VMs that are marked and have no migration. Raises KubeError."""
+        """Nudge KubeVirt about VMs that are marked but have no migration. Raises KubeError."""
         self._observer.watches.nodes.put(self._records.nudge(uuids, self._wall()))
 
     def _mark(self, action: Action, record: NodeRecord) -> Finding | None:

@@ -19,7 +19,7 @@ Obj = dict[str, Any]
 
 
 class Cordon:
-    """Of the one node of a run."""
+    """The cordon of the one node of a run."""
 
     def __init__(self, client: Client, observer: Observer, signature: Signature) -> None:
         self._client = client
@@ -39,7 +39,7 @@ class Cordon:
         return None
 
     def _cordon_as(self, node: Obj, record: NodeRecord) -> None:
-        """With the version that was read, so that of two one wins."""
+        """Cordon with the resourceVersion that was read, so that only one of two writers wins."""
         if cordoned(node):
             self._observer.watches.nodes.put(node)
             record.cordoned_by_us = names.CORDON in facts.annotations(node)

@@ -47,7 +47,7 @@ class Cursor:
 
 
 def pack(cursor: Cursor) -> str:
-    """As text without spaces."""
+    """Encode as text without spaces."""
     text = json.dumps(asdict(cursor), separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
@@ -63,7 +63,7 @@ def unpack(text: str | None) -> Cursor | None:
 
 
 def pack_wait(seen: tuple[str, float], waited: float) -> str:
-    """Of a slice that did not get the Lease: see Lock.take, and how long it has waited in all."""
+    """Encode the state of a slice that did not get the Lease: see Lock.take, and how long it has waited in all."""
     return f"{_WAIT}{json.dumps([*seen, waited])}"
 
 
@@ -76,9 +76,9 @@ def unpack_wait(text: str | None) -> tuple[tuple[str, float], float]:
 
 
 def pack_left(text: str | None, holder: str) -> str:
-    """Of a slice that was ended by an API that does not answer. `text`: its own cursor, `holder`: its name.
+    """Encode the state of a slice that ended because the API did not answer.
 
-    One of them may stand on the Lease, and is at work no more.
+    `text`: its own cursor, `holder`: its name. One of them may stand on the Lease, and is at work no more.
     """
     before = unpack(text)
     known = [before.lease["spec"]["holderIdentity"]] if before is not None else [*unpack_left(text)]
@@ -90,7 +90,7 @@ def unpack_left(text: str | None) -> frozenset[str]:
 
 
 def needed_fields(node: Obj) -> Obj:
-    """Of a Node what a slice looks at, but for the record."""
+    """The fields of a Node that a slice reads, without the record."""
     meta, spec, status = node["metadata"], node.get("spec") or {}, facts.status(node)
     ready = facts.condition(node, "Ready")
     notes = {k: v for k, v in facts.annotations(node).items() if k == names.CORDON}

@@ -131,7 +131,7 @@ class KubeVirtPlatform:
             self._node_gone(self._record)
 
     def is_wanted(self) -> bool:
-        """Who may not watch Leases learns it with the next slice."""
+        """Whether another run waits. Without the right to watch Leases, only the next slice sees that."""
         if self.lock is None:
             return False
         try:
@@ -157,7 +157,7 @@ class KubeVirtPlatform:
         return node
 
     def record_from_lease(self, lease: dict[str, Any] | None, run_id: str) -> NodeRecord | None:
-        """As `load`, of the Node that had this name before. Raises RecordError."""
+        """Like `load`, for the Node that had this name before. Raises RecordError."""
         if lease is None:
             return None
         return lease_notes.record_from_lease(lease, self.records, self._uid, run_id)
@@ -182,7 +182,7 @@ class KubeVirtPlatform:
     # From slice to slice
 
     def resume(self, cursor: Cursor) -> NodeRecord:
-        """As `load`, from what the slice before has handed over; the Node is read now and then."""
+        """Like `load`, from what the previous slice handed over; the Node is read only now and then."""
         self.records.instances = {u: Instance(**raw) for u, raw in cursor.instances.items()}
         self.records.pods = cursor.pods
         self.client.streams_lists = cursor.streams_lists

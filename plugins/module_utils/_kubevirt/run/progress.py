@@ -18,7 +18,7 @@ Obj = dict[str, Any]
 
 
 def migration_progress(observer: Observer, record: NodeRecord, wanted: int) -> MigrationProgress:
-    """As observed last. `wanted`: so many are to be asked for, whatever the record tells yet."""
+    """The migrations as last observed. `wanted`: how many are to be requested."""
     here = {facts.identity(v): v for v in observer.watches.vmis.items() if not facts.final(v)}
     queued = slots = left = 0
     for uuid in {**here, **record.vms}:

@@ -52,8 +52,8 @@ def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
     if node and facts.cordoned_again(dict(node)):
         # Without a number: what is told of the second time is the same sentence, and so it is told once.
         found.append(
-            f"{record.node}: someone else uncordoned it during the maintenance; each time it was "
-            "cordoned again. To stop the maintenance, restore the node."
+            f"{record.node}: someone else uncordoned it during the maintenance; it was cordoned again "
+            "each time. To stop the maintenance, restore the node."
         )
     return found
 

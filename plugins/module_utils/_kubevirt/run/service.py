@@ -67,7 +67,7 @@ def run_slice(request: Request) -> dict[str, Any]:
             try:
                 note_seen(*leased, Stage.EMPTY, system_clock())
             except KubeError as exc:  # what the drain did is not thrown away for that
-                found["warnings"] = [*found.get("warnings", ()), f"The roll does not know that it is empty: {exc}"]
+                found["warnings"] = [*found.get("warnings", ()), f"The roll could not be told that it is empty: {exc}"]
         return found
     finally:
         platform.close()
@@ -80,14 +80,14 @@ def _lock(client: Client, request: Request) -> Lock:
 
 
 def _release_kept(client: Client, request: Request) -> None:
-    """Who gives the node back must not wait until the Lease has expired."""
+    """Release the Lease, so that a restore does not have to wait until it expires."""
     cursor = unpack(request.cursor) if request.begun else None
     if cursor is not None:
         _lock(client, request).release_kept(cursor.lease)
 
 
 def _end_what_was_begun(platform: KubeVirtPlatform, request: Request, let_finish: bool) -> None:
-    """Of a slice that finds its roll aborted as it begins: those before it have asked for migrations."""
+    """End a slice that finds its roll aborted: earlier slices have requested migrations."""
     cursor = unpack(request.cursor) if request.begun else None
     lock = platform.lock = _lock(platform.client, request)
     lock.annotate = _annotations(platform, request)

@@ -53,7 +53,7 @@ def note_wanted(obs: Observation, node: str, policy: Policy, known: Mapping[str,
 
 
 def asked(vm: VM, policy: Policy) -> dict[str, Any]:
-    """Of one that does not migrate nothing is asked."""
+    """Nothing, for a VM that does not migrate."""
     choice = choose(vm, policy)
     return dict(choice.asked) if choice.way in _MIGRATES else {}
 
@@ -87,7 +87,7 @@ def remedy(setting: str, wanted: Any) -> str:
     own = {"progress_timeout": f"progressTimeout: {wanted}"}
     own["tls"] = f"disableTLS: {_text(not wanted)}"
     if setting in own:
-        return f"Only KubeVirt's own object has it (configuration.migrations), {own[setting]}."
+        return f"Only the KubeVirt object has it (configuration.migrations), {own[setting]}."
     return _NOWHERE
 
 
@@ -100,13 +100,11 @@ def _text(value: Any) -> str:
 def sentence(row: Mapping[str, str], who: str = "") -> str:
     """One difference. `who`: the rule."""
     by = f" ({who})" if who else ""
-    return (
-        f"{row['setting']} is wanted as {row['wanted']}{by}; KubeVirt's own applies: {row['applies']}. {row['remedy']}"
-    )
+    return f"{row['setting']} should be {row['wanted']}{by}; KubeVirt's own applies: {row['applies']}. {row['remedy']}"
 
 
 def lines(vms: Iterable[Mapping[str, Any]]) -> list[str]:
-    """For people: each difference once, with the VMs that have it."""
+    """Printable lines: each difference once, with the VMs that have it."""
     reported: dict[str, list[str]] = {}
     for vm in vms:
         for row in vm.get("unmet_settings") or ():

@@ -20,7 +20,7 @@ from .other_drains import OtherDrains
 
 LATER = Finding(
     Reason.WaitingForSlot,
-    "Waiting for its turn: enough VMs of its node wait for a slot, or a node with more goes first.",
+    "Waiting for a migration slot: this node has reached its share, or a node with more VMs goes first.",
 )
 # Seconds after which a node with free places and nothing in the queue asks for one VM, whatever
 # the others tell: they may not live any more.
@@ -31,7 +31,7 @@ _STUCK = 2.0
 
 @dataclass(frozen=True)
 class MigrationProgress:
-    """Of the migrations of a node.
+    """The progress of a node's migrations.
 
     `queued`: asked for, without a slot. `slots`: those that have one. `left`: VMs of the node
     that are to be migrated and have no slot, asked for or not.

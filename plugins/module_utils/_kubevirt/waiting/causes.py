@@ -102,19 +102,19 @@ class Known:
 
 
 def not_known(vmi: Obj, more: str = "") -> Finding:
-    """Of a VM without the condition LiveMigratable."""
-    text = f"Its condition LiveMigratable is not there yet (phase {facts.phase(vmi) or 'none'})."
+    """Why a VM lacks the condition LiveMigratable."""
+    text = f"It does not have the condition LiveMigratable yet (phase {facts.phase(vmi) or 'none'})."
     return Finding(Reason.MigratableNotKnown, f"{text} {more}".strip())
 
 
 def not_begun(
     vmi: Obj, more: str = "", pods: Sequence[Obj] = (), down: Container[str] = (), followed: bool = True
 ) -> Finding:
-    """Of a marked VM without a migration. KubeVirt makes none while a pod elsewhere is left. `down`: see Known.
+    """Why a marked VM has no migration. KubeVirt creates none while a pod elsewhere is left. `down`: see Known.
     `followed`: virt-controller knows of the mark, or may still come to know of it."""
     if not followed:
-        text = f"{named(vmi)}: marked for evacuation, and it has no condition EvictionRequested"
-        return Finding(Reason.VirtControllerSilent, f"{text}: virt-controller does not follow.")
+        text = f"{named(vmi)}: marked for evacuation, but it has no condition EvictionRequested"
+        return Finding(Reason.VirtControllerSilent, f"{text}: virt-controller lags behind.")
     left = _left_pod(vmi, pods, down)
     if left:
         return Finding(Reason.TargetPodNotReady, left)
@@ -211,8 +211,8 @@ def _left_pod(vmi: Obj, pods: Sequence[Obj], down: Container[str]) -> str:
         where = f"on {node} yet." if node else "yet; check the scheduler."
         if node in down:
             where = (
-                f"; check its node {node}, which is not Ready. If that is down, bring it back, or give it the taint "
-                "node.kubernetes.io/out-of-service when it is surely off."
+                f"; check its node {node}, which is not Ready. If that is down, bring it back, or, once it is"
+                " certainly off, give it the taint node.kubernetes.io/out-of-service."
             )
         text = f"Pod {named(pod)} of an earlier migration has not ended"
         return f"{text}{where}" if node in down else f"{text} {where}"
@@ -316,7 +316,7 @@ def _slot(known: Known, current: Obj) -> Found:
     taken, free = _slots(known)
     since = _could_begin(known, current)
     if free and known.now - since < _TAKES:
-        return [(LIMITS, Finding(Reason.WaitingForSlot, f"{free}: it should begin."), subject)]
+        return [(LIMITS, Finding(Reason.WaitingForSlot, f"{free}: it should start."), subject)]
     if free:
         return [(POD, Finding(Reason.TargetPodRefused, _no_pod(known, since, free)), subject)]
     return [(LIMITS, Finding(Reason.WaitingForSlot, taken), subject)]
@@ -335,10 +335,10 @@ def _could_begin(known: Known, current: Obj) -> float:
 def _no_pod(known: Known, since: float, free: str) -> str:
     """All that is known of one that KubeVirt could begin with and does not: its events may not have come."""
     at = datetime.fromtimestamp(since, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    text = f"KubeVirt makes no target pod since {at}, though {free}; virt-controller's log has the reason."
+    text = f"KubeVirt has created no target pod since {at}, although {free}; virt-controller's log has the reason."
     told = sum(int(e.get("count") or 1) for e in known.events if e.get("reason") == "MigrationBackoff")
     if told:
-        text += f" Of its events about a VM the API gets 25, then one in 300 s; its back-off took {told}."
+        text += f" The API gets only 25 of its events about a VM, then one every 300 s; its back-off took {told}."
     before = known.event_message("FailedCreate")
     if before:
         text += f" The last one about a pod: {before}"

@@ -124,7 +124,7 @@ class WaitReader:
         return causes.first(self._further(known, found.reason, leaving is None))
 
     def not_known(self, vmi: Obj) -> tuple[Finding, ...]:
-        """Of a VM without the condition LiveMigratable: what its claims let expect."""
+        """Why a VM lacks the condition LiveMigratable, as far as its claims tell."""
         uid, now = vmi["metadata"]["uid"], self._mono()
         if now - self._since.setdefault((uid, ""), now if self._looks > 1 else -1e9) < _READ_AFTER:
             return ()
@@ -133,7 +133,7 @@ class WaitReader:
         return (causes.not_known(vmi, self._claims[uid]),)
 
     def not_begun(self, vmi: Obj, entry: VMRecord | None, since: float, cluster: Cluster | None) -> Finding | None:
-        """Of a marked VM for which KubeVirt makes no migration since then (monotonic).
+        """Why a marked VM has had no migration since then (monotonic).
 
         What an earlier slice has told of it still holds.
         """
@@ -191,7 +191,7 @@ class WaitReader:
         return replace(known, namespace=self._namespace_of(known.vmi)) if silent else known
 
     def _namespace_of(self, vmi: Obj) -> Obj | None:
-        """For the PodSecurity that it enforces."""
+        """The namespace, for the PodSecurity level that it enforces."""
         space = facts.key(vmi)[0]
         if space not in self._namespaces:
             try:
@@ -201,7 +201,7 @@ class WaitReader:
         return self._namespaces[space]
 
     def _all_pods(self, vmi: Obj) -> list[Obj]:
-        """Of one VM: those of earlier migrations too, which keep the next one waiting."""
+        """All pods of one VM, including those of earlier migrations, which keep the next one waiting."""
         space, uid = facts.key(vmi)[0], vmi["metadata"]["uid"]
         read, found = self._pods_of.get(uid, (-1e9, []))
         if self._mono() - read >= _CLUSTER:

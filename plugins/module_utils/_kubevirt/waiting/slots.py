@@ -39,7 +39,7 @@ def holds_slot(migration: Obj, has_pod: bool = False) -> bool:
 
 
 def holders(migrations: Iterable[Obj], now: float, source: str = "", vmi: Obj | None = None) -> list[Holder]:
-    """Those of them that hold a slot. `vmi`: of all of them, where it was read."""
+    """The migrations that hold a slot. `vmi`: their common VMI, if it was read."""
     found = []
     for migration in migrations:
         if not holds_slot(migration):

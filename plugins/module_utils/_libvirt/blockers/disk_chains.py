@@ -108,7 +108,7 @@ def completed(disk: DiskSpec, folder: str = "", read: ReadHeader = read_header) 
 
 
 def _header(layer: SourceSpec, read: ReadHeader) -> Header:
-    """Of an image that is a file here. What is said to be raw may have anything in it."""
+    """Read the header of an image file on this host. An image declared raw may contain anything."""
     if not layer.path or layer.format == "raw":
         return NOT_READ
     return parse_header(read(layer.path))

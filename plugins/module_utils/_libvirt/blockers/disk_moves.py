@@ -65,18 +65,20 @@ def shared_disks(views: Mapping[str, DiskView]) -> dict[str, bool | None]:
 def _copyable(disk: DiskSpec) -> str:
     """Why a local disk cannot be copied; empty: it can."""
     if disk.type not in ("file", "volume"):
-        return "is local, and only image files are copied"
+        return "is local, and only image files can be copied"
     if disk.shareable:
         return "is local and shareable"
     if disk.encrypted:
         return "is local and encrypted"
     if disk.sliced:
-        return "is local and a part of its file only (slices)"
+        return "is local and uses only a part of its file (slices)"
     if disk.snapshots:
         # libvirt knows those that it made. The copy would have none, and replace this file some day.
-        return f"is local, and a copy lacks the snapshots in its image ({disk.snapshots}, see qemu-img snapshot -l)"
+        return (
+            f"is local, and a copy would lack the snapshots in its image ({disk.snapshots}, see qemu-img snapshot -l)"
+        )
     if disk.format not in _COPIED_FORMATS:
-        return f"is local, and its format {disk.format} is not copied"
+        return f"is local, and its format {disk.format} cannot be copied"
     return ""
 
 
@@ -84,7 +86,7 @@ def _odd_size(disk: DiskSpec, view: DiskView) -> str:
     """libvirt has qemu-img make images in whole KiB, and QEMU copies to none of another size."""
     if disk.format != "qcow2" or not view.capacity % 1024:
         return ""
-    return f"is local, and libvirt makes no image of its size of {view.capacity} bytes, only of whole KiB"
+    return f"is local, and libvirt creates images only in whole KiB, not of its {view.capacity} bytes"
 
 
 def _stuck(disk: DiskSpec, view: DiskView, block_migration: bool) -> str:
@@ -101,8 +103,7 @@ def _stuck(disk: DiskSpec, view: DiskView, block_migration: bool) -> str:
         return view.unsafe
     if view.source_shared is None:
         return view.doubt or (
-            "may be shared or local, which is not known: if every host reaches the"
-            " same data there, name the path in shared_paths"
+            "may be shared or local: if every host reaches the same data there, name the path in shared_paths"
         )
     if not block_migration:
         return _copyable(disk) or "is local, and copying is not allowed"
@@ -145,7 +146,7 @@ def _no_copy(disk: DiskSpec, view: DiskView, target: HostFacts, needed: dict[str
         return f"cannot be copied: {view.in_the_way}"
     if pool is None and target.pools is not None:
         folder = os.path.dirname(disk.path)
-        return f"is to be copied, and {target.name} has no active storage pool at {folder}"
+        return f"is to be copied, but {target.name} has no active storage pool at {folder}"
     if pool and not view.on_target:
         needed[pool] = needed.get(pool, 0) + view.capacity
     return ""
@@ -170,7 +171,7 @@ def _pool_trouble(disk: DiskSpec, source: HostFacts, target: HostFacts) -> str:
         return f"is in storage pool {disk.pool!r}, which {target.name} does not have active"
     same = here is not None and (here.type, here.source) == (there.type, there.source)
     if here is not None and here.type in NETWORK_POOLS and not same:
-        return f"is in storage pool {disk.pool!r}, which stands on other storage on {target.name}"
+        return f"is in storage pool {disk.pool!r}, which is on other storage on {target.name}"
     if here is not None and here.type in _FOLDERS and here.target != there.target:
         return f"is in storage pool {disk.pool!r}, which is {there.target} on {target.name}"
     return ""

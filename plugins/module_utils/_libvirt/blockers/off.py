@@ -54,12 +54,12 @@ def _left(disk: DiskSpec, view: DiskView) -> str:
         return ""
     if disk.removable or disk.read_only:
         # The other host may have the same file: its findings tell (target_findings).
-        return "" if disk.startup_policy != "requisite" else "is a local medium that it must have"
+        return "" if disk.startup_policy != "requisite" else "is local removable media that it needs"
     if view.source_shared is None:
         return view.doubt or (
             "may be shared or local: if every host reaches the same data there, name the path in shared_paths"
         )
-    return "is local, and nothing is copied while the VM is off"
+    return "is local, and nothing can be copied while the VM is off"
 
 
 def _history(runtime: Runtime) -> Iterator[Finding]:
@@ -69,7 +69,7 @@ def _history(runtime: Runtime) -> Iterator[Finding]:
     if runtime.checkpoints:
         yield Finding(Reason.CheckpointsPresent, f"It has checkpoints: {runtime.checkpoints}.")
     if runtime.managed_save:
-        text = "A saved state of it is here (managed save), and would be lost."
+        text = "It has a managed save image here, which would be lost."
         yield Finding(Reason.StateNotLiveMigratable, text)
 
 

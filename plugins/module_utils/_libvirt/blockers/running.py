@@ -111,7 +111,7 @@ def target_findings(
         lacks = target.lacks_link(interface)
         if lacks:
             why = target.why_none("network") if interface.network else ""
-            text = f"The {interface.label} needs {lacks}, which {target.name} does not have active{why}."
+            text = f"The {interface.label} needs {lacks}, which is not active on {target.name}{why}."
             found.append(Finding(Reason.InterfaceNotLiveMigratable, text))
     found += missing_disks(spec, source, target, views or {})
     for secret in spec.secrets:
@@ -214,7 +214,7 @@ def _machine_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
         return
     known = target.machines.get((spec.type, spec.arch))
     if known is None:
-        text = f"{target.name} runs no domains of type {spec.type} for {spec.arch}."
+        text = f"{target.name} cannot run domains of type {spec.type} for {spec.arch}."
         yield Finding(Reason.MachineTypeMissing, text)
     elif spec.machine and spec.machine not in known:
         text = f"Machine type {spec.machine} is not known to QEMU on {target.name}."

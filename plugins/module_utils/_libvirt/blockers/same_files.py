@@ -131,7 +131,7 @@ class _Directory:
             if (there.size is None or there.size == here[0].size) and there.ctime == here[0].ctime:
                 return Shown(True)
             return self._differs(f"{path}: here {here[0]}, there {there}")
-        why = f"is not known to be the same on {self.target.name}: no file there rests for a while"
+        why = f"is not known to be the same on {self.target.name}: every file there keeps changing"
         return Shown(None, why)
 
     def _resting(self, first: str) -> Iterator[str]:
@@ -161,7 +161,7 @@ class _Directory:
         finally:
             with suppress(libvirt.libvirtError):
                 volume.delete(0)
-        return found if found.same is False else self._differs("a file made there is not seen here")
+        return found if found.same is False else self._differs("a file created there is not visible here")
 
 
 def identity(path: str) -> int:

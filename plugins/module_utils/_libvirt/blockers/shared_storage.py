@@ -175,7 +175,7 @@ class _SourceReader:
             return ""
         host, answer = own[0]
         if answer is None:
-            return f"is served at {host}, a name that cannot be resolved here: it may be this host"
+            return f"is served at {host}, which does not resolve here: it may be this host"
         return f"is served at {host}, which is this host itself"
 
     def _unsafe(self, disk: DiskSpec) -> str:
@@ -189,9 +189,9 @@ class _SourceReader:
         if self.mounts.shared_fs(path) is True or self.mounts.libvirt_shares(path):
             return ""
         return (
-            "is declared as shared, but libvirt takes its file system for one of this host alone"
-            " and does not migrate it: name its directory in shared_filesystems of"
-            f" {QEMU_CONF} on all hosts (libvirt that knows this setting), or let the VM move"
+            "is declared as shared, but libvirt considers its file system local to this host and does"
+            " not migrate it: name its directory in shared_filesystems of"
+            f" {QEMU_CONF} on all hosts (if libvirt knows this setting), or let the VM move"
             " while it is off"
         )
 
@@ -202,9 +202,9 @@ def _doubt(layers: Sequence[SourceSpec], shared: Sequence[bool | None]) -> str:
         return ""
     wrong = next(n for n, answer in enumerate(shared) if answer is not True)
     if wrong == 0:
-        return f"stands on {layers[1].source}, and of the two not both are shared, nor both local"
+        return f"stands on {layers[1].source}, and one of the two is shared while the other is local"
     kind = "is on this host alone" if shared[wrong] is False else "may be on this host alone"
-    return f"stands on {layers[wrong].source}, which {kind}: on another host the VM would read other data there"
+    return f"stands on {layers[wrong].source}, which {kind}: on another host the VM would read different data there"
 
 
 def path_shared(path: str, declared: Sequence[str]) -> bool | None:
@@ -271,16 +271,16 @@ def _lacks(layers: Sequence[SourceSpec], there: Sequence[bool | None]) -> str:
 def _local_medium(conn: Any, disk: DiskSpec, view: DiskView, target: HostFacts) -> DiskView:
     """Both hosts have a file of that name, each its own."""
     if _other_size(conn, disk, view):
-        return replace(view, on_target=False, lacks="is of another size on")
+        return replace(view, on_target=False, lacks="has another size on")
     # Two images of one content may be laid out in two ways.
     found = compare(conn, disk.path) if disk.path and disk.format == "raw" else Compared(None)
     if found.same is False:
-        where = f"has other content on {target.name}, from byte {found.differs_at} on"
+        where = f"has different content on {target.name}, from byte {found.differs_at} on"
         return replace(view, differs=f"is read-only and local, and {where}{': eject it' if disk.removable else ''}")
     if found.whole:
         return view
-    text = f"Disk {disk.dev} ({disk.source}) is read-only and local: whether what {target.name} has"
-    return replace(view, unshown=f"{text} there is a copy of it is not known")
+    text = f"Disk {disk.dev} ({disk.source}) is read-only and local: it is not known whether what {target.name} has"
+    return replace(view, unshown=f"{text} there is a copy of it")
 
 
 def _other_size(conn: Any, disk: DiskSpec, view: DiskView) -> bool:

@@ -78,7 +78,7 @@ def _of_one_host(text: str) -> bool:
 
 
 def _network_addresses(conn: Any) -> frozenset[str]:
-    """Those of the host in its active libvirt networks."""
+    """The host's addresses in its active libvirt networks."""
     texts: list[str] = []
 
     def read() -> None:

@@ -1,4 +1,4 @@
-"""From libvirt's domain XML: its graphics, and what QEMU is given past libvirt. Pure."""
+"""Parse libvirt's domain XML: graphics, and what is passed to QEMU behind libvirt's back. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a disk's element in libvirt's domain XML to a DiskSpec. Pure."""
+"""Parse a disk element of libvirt's domain XML to a DiskSpec. Pure."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class NetworkSpec:
 
 
 def parse_network(xml: str) -> NetworkSpec:
-    """From libvirt's network XML (https://libvirt.org/formatnetwork.html)."""
+    """Parse libvirt's network XML (https://libvirt.org/formatnetwork.html)."""
     root = parse_xml(xml)
     forward, bridge, mtu = root.find("forward"), root.find("bridge"), root.find("mtu")
     devices = [] if forward is None else [e.get("dev", "") for e in (forward, *forward.findall("interface"))]
@@ -97,34 +97,34 @@ def differences(here: NetworkSpec, there: NetworkSpec, group: str) -> Iterator[s
     """In what the network is another one there. `group`: the port group that the VM names. Each follows the
     words "network x, which on host-b"."""
     if here.mode != there.mode or (here.outside and bool(here.devices) != bool(there.devices)):
-        yield f"is {there.kind}, and here {here.kind}"
+        yield f"is {there.kind}, but here {here.kind}"
         return
     if group in here.groups and group not in there.groups:
         yield f"has no port group {group!r}"
         return
     mine, other = here.port_of(group), there.port_of(group)
     if mine.vlan != other.vlan:
-        yield f"has {f'the VLAN {other.vlan}' if other.vlan else 'no VLAN'}, and here {mine.vlan or 'none'}"
+        yield f"has {f'the VLAN {other.vlan}' if other.vlan else 'no VLAN'}, but here {mine.vlan or 'none'}"
     if mine.virtualport != other.virtualport:
-        yield f"has the virtualport {other.virtualport or 'none'}, and here {mine.virtualport or 'none'}"
+        yield f"has the virtualport {other.virtualport or 'none'}, but here {mine.virtualport or 'none'}"
     if there.mtu < here.mtu:
-        yield f"has an MTU of {there.mtu}, and here {here.mtu}"
+        yield f"has an MTU of {there.mtu}, but here {here.mtu}"
     if here.isolated_ports != there.isolated_ports:
-        yield "isolates its ports, and here it does not" if there.isolated_ports else "does not isolate its ports"
+        yield "isolates its ports, but here it does not" if there.isolated_ports else "does not isolate its ports"
 
 
 def doubts(here: NetworkSpec, there: NetworkSpec, target: str) -> Iterator[str]:
     """What may be another network there, and nobody here can know. Sentences."""
     if not here.outside:
         yield (
-            f"Network {here.name!r} is one of its host alone, here and on {target}: the VM's addresses and"
-            " its peers there are not compared"
+            f"Network {here.name!r} is internal to its host, here and on {target}: the VM's addresses"
+            " and its peers there are not compared"
         )
         return
     mine, other = (here.bridge, *here.devices), (there.bridge, *there.devices)
     if mine != other and here.mode != "hostdev":
         names = " ".join(mine).strip(), " ".join(other).strip()
         yield (
-            f"Network {here.name!r} is on {names[0]} here and on {names[1]} on {target}: whether that is the"
-            " same LAN is not known"
+            f"Network {here.name!r} is on {names[0]} here and on {names[1]} on {target}: it is not known"
+            " whether that is the same LAN"
         )

@@ -1,4 +1,4 @@
-"""From libvirt's numbers to the core's words: domain states and job statistics. Pure.
+"""Translate libvirt's domain states and job statistics to the core's. Pure.
 
 Numbers are those of virDomainState, virDomainPausedReason, virDomainRunningReason and
 virDomainJobOperation in libvirt's include/libvirt/libvirt-domain.h; they are part of its
@@ -62,11 +62,11 @@ def to_state(state: int, reason: int, incoming: bool, idle: bool = False) -> Sta
 # virDomainPausedReason: who or what paused it. Of a migration nothing is said: it is passing.
 _PAUSED_BY = {
     PAUSED_USER: "someone suspended it (virsh suspend)",
-    4: "its memory is dumped",
+    4: "its memory is being dumped",
     PAUSED_IOERROR: "an I/O error of a disk",
     6: "its watchdog",
     7: "it was restored from a snapshot of a paused VM",
-    9: "a snapshot is made",
+    9: "a snapshot is being made",
     10: "its guest crashed",
     PAUSED_API_ERROR: "libvirt could not resume it",
 }

@@ -1,4 +1,4 @@
-"""From libvirt's domain XML to a DomainSpec. Pure; live and inactive XML alike.
+"""Parse libvirt's domain XML, live or inactive, to a DomainSpec. Pure.
 
 Elements that are not known are passed over (https://libvirt.org/formatdomain.html grows
 with every release); what is known and malformed is an error that names the domain.

@@ -21,7 +21,7 @@ from .order import MoveOrder
 
 @contextmanager
 def copy_signs(links: Links, order: MoveOrder) -> Iterator[None]:
-    """For the time of one migration of ours; of one that copies nothing there are none."""
+    """Mark the copies on the target during one of our migrations; none if it copies nothing."""
     if order.method is not MigrationMethod.BLOCK or order.foreign or not order.target_uri:
         yield
         return

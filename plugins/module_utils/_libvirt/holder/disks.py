@@ -134,7 +134,7 @@ class TargetVolumes:
             for _path, volume in made:
                 volume.delete(0)
             self.keep()
-            raise DisksError(f"the target's volume cannot be made: {exc}") from exc
+            raise DisksError(f"the target's volume cannot be created: {exc}") from exc
 
     def in_the_way(self, disk: CopyDisk) -> str:
         """Why a volume for this disk will not be made, in words; empty: it will. Only reads.
@@ -171,7 +171,7 @@ class TargetVolumes:
         if user:
             raise DisksError(f"{path} exists on the target, and {user} uses it")
         if path not in notes:
-            raise DisksError(f"{path} exists on the target, and was not made for this VM")
+            raise DisksError(f"{path} exists on the target, but was not created for this VM")
         if notes[path] == copied_disks.NEW:
             if not copied_disks.just_made(self._store, self._uuid, volume, disk.capacity):
                 raise DisksError(f"{path} exists on the target, and may be another VM's disk")
@@ -180,9 +180,9 @@ class TargetVolumes:
                 raise DisksError(f"{path} exists on the target. {_not_proven(path)}")
         elif not isinstance(notes[path], int) or copied_disks.stamp_of(volume) != notes[path]:
             raise DisksError(
-                f"{path} exists on the target. A copy of this VM's disk was left there, and this"
-                " file was changed since, or it is not known when that one was changed: if it is"
-                f" that copy, delete it there (virsh vol-delete {path})"
+                f"{path} exists on the target. A copy of this VM's disk was left there, but this"
+                " file was changed since, or it is not known when the copy was changed: if it is that copy, delete it"
+                f" there (virsh vol-delete {path})"
             )
 
     def _known_there(self) -> str:
@@ -265,8 +265,8 @@ class TargetVolumes:
 
 def _not_proven(path: str) -> str:
     return (
-        f"A copy of this VM's disk was begun there and did not end, and {path} was changed since: if it is"
-        f" that copy, delete it there (virsh vol-delete {path})."
+        f"A copy of this VM's disk was started there and never finished, but {path} was changed since: if it is that"
+        f" copy, delete it there (virsh vol-delete {path})."
     )
 
 

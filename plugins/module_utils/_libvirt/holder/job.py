@@ -141,9 +141,9 @@ class Job:
                 self._admitted.set()
                 return "withdrawn", "the migration had not started"
         if self.probe.mode is Mode.POST_COPY:
-            return "refused", "post-copy runs: the VM's memory is on both hosts, so it moves"
+            return "refused", "post-copy runs: the VM's memory is on both hosts, so it must complete"
         if self.probe.gone:
-            return "refused", "the memory is over: the VM is being switched over"
+            return "refused", "the memory has been sent: the VM is being switched over"
         if self.probe.abort_status is AbortStatus.FAILED:
             return "refused", self.probe.message
         if self.probe.abort_status is AbortStatus.NONE:
@@ -242,7 +242,7 @@ class Job:
         return made
 
     def _ask_for_claim(self) -> None:
-        """Whoever takes us for dead removes the claim, then reads our mark (see the core's owners).
+        """Check our claim: whoever considers us dead removes it, then reads our mark (see the core's owners).
 
         So first the mark, then the claim: one of the two sees the other.
         """
@@ -254,7 +254,7 @@ class Job:
             with self._links.peer(order.target_uri) as conn:
                 Store(conn).volume(order.claim)
         except VolumeMissing:
-            text = f"its claim on {order.target} was taken away: nothing was heard of this host"
+            text = f"its reservation on {order.target} was removed: nothing was heard from this host"
             raise ClaimGone(text) from None
 
     def _prepare(self, dom: Any) -> list[CopyDisk]:

@@ -1,4 +1,4 @@
-"""What the holder is asked to do, and what it says of how it ended. Pure."""
+"""Orders to the holder, and the outcomes that it reports. Pure."""
 
 from __future__ import annotations
 

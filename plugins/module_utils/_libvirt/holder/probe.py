@@ -66,7 +66,7 @@ class Sample:
 
 
 def to_sample(stats: Mapping[str, Any], stamp: float) -> Sample:
-    """From virDomainGetJobStats. Dirty rate comes in pages a second."""
+    """Parse virDomainGetJobStats. The dirty rate is in pages per second."""
     page = int(stats.get("memory_page_size", 4096))
     return Sample(
         stamp=stamp,
@@ -276,7 +276,7 @@ class Probe:
         state = to_state(number, reason, incoming=False)
         if state in (State.POSTCOPY_SOURCE, State.POSTCOPY_FAILED):
             self.mode = Mode.POST_COPY
-            self.message = "post-copy runs: the VM's memory is on both hosts, so it moves"
+            self.message = "post-copy runs: the VM's memory is on both hosts, so it must complete"
             self.abort_status = AbortStatus.FAILED
             return True
         self._dom.abortJob()

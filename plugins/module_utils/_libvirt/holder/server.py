@@ -73,7 +73,7 @@ class Server:
         self._selector.register(self._wake_in, selectors.EVENT_READ)
 
     def publish(self, event: dict[str, Any]) -> None:
-        """From any thread: for all who subscribed."""
+        """Send to all subscribers; may be called from any thread."""
         self._events.append(event)
         try:
             os.write(self._wake_out, b"x")

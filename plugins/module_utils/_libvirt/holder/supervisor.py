@@ -77,7 +77,7 @@ class Supervisor:
         if place and (mine.run_id, mine.attempt) == (order.run_id, order.attempt):
             return {"result": "held"}
         raise OrderError(
-            f"{order.name} is under way already to {mine.target or 'an unknown host'}:"
+            f"{order.name} is already under way to {mine.target or 'an unknown host'}:"
             f" attempt {mine.attempt} of run {mine.run_id or 'unknown'}"
         )
 
@@ -105,7 +105,7 @@ class Supervisor:
         held = job.order
         meant = raw.get("run_id"), raw.get("attempt")
         if meant[0] and not held.watch and meant != (held.run_id, held.attempt):
-            text = f"attempt {held.attempt} of run {held.run_id} is under way, which is another one"
+            text = f"attempt {held.attempt} of run {held.run_id} is under way instead"
             self._log(f"abort {held.name}: refused: {text}")
             return {"result": "refused", "message": text}
         result, message = job.abort()
@@ -175,11 +175,11 @@ class Supervisor:
             except (VolumeMissing, VolumeTorn, ValueError, AttributeError):
                 stands = False  # nothing, or not an outcome
             if stands:
-                self._log(f"{name} stands already")
+                self._log(f"{name} already exists")
                 return
             self._log(f"{name} of another run is replaced")
             store.delete(name)
-        raise StoreError(f"something that libvirt does not list stands in the way of {name}")
+        raise StoreError(f"something that libvirt does not list is in the way of {name}")
 
     # The link
 

@@ -1,4 +1,4 @@
-"""Who uses a file on a host: before it is replaced, nobody does.
+"""Find what uses a file on a host: a file in use must not be replaced.
 
 A use is a domain, on or off, whose disk it is, or stands on it however deep; what a snapshot or a
 saved state of a domain names; a volume of any pool that stands on it. libvirt reports what an image
@@ -89,9 +89,9 @@ class _Chains:
                 if "No such file or directory" in str(exc):
                     return ""  # no directory, no image
                 why = " ".join(str(exc).split())
-                return f"whose {first} stands on what cannot be read ({image}: {why})"
+                return f"whose {first} is backed by something that cannot be read ({image}: {why})"
             if below == path:
-                return f"whose {first} stands on it"
+                return f"whose {first} is backed by it"
             if not below.startswith("/"):
                 return ""
             image = below

@@ -87,8 +87,7 @@ _HINTS: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (
         ("storage pool 'virtops' is not active",),
-        "The storage pool in which drains keep their records was stopped: virsh pool-start virtops"
-        " on that host, then run again.",
+        "The storage pool that holds the records was stopped: virsh pool-start virtops on that host, then run again.",
     ),
     (
         ("keepalive", "socket is closed", "end of file", "broken pipe", "reset by peer"),

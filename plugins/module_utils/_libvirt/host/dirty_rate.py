@@ -108,7 +108,7 @@ def _read(conn: Any, wanted: Iterable[str]) -> dict[str, Stats]:
 
 
 def _is_fresh(stats: Stats, fresh: float, *clocks: float) -> bool:
-    """By one of the clocks. They are decades apart, so a start fits one of them at most.
+    """Whether it is recent by one of the clocks. They are decades apart, so a start fits at most one.
 
     A start that lies ahead is of another host's clock, or of one that was set back.
     """

@@ -1,4 +1,4 @@
-"""Who was asked is not there or does not answer: raised in several rooms."""
+"""Errors for a host or VM that is missing or does not answer: raised in several rooms."""
 
 from __future__ import annotations
 

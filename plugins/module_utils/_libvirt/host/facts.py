@@ -248,7 +248,7 @@ def _pools(pools: list[Any]) -> dict[str, PoolFacts]:
 
 
 def parse_pool(xml: str) -> PoolFacts:
-    """From libvirt's storage pool XML (https://libvirt.org/formatstorage.html)."""
+    """Parse libvirt's storage pool XML (https://libvirt.org/formatstorage.html)."""
     root = parse_xml(xml)
     source = root.find("source")
     parts = []
@@ -365,14 +365,12 @@ def _compare_whole_host(conn: Any, spec: DomainSpec, source: HostFacts, target: 
         # Emulated: what the guest sees depends on QEMU's version, not on the host's CPU.
         if source.hypervisor_version == target.hypervisor_version:
             return []
-        text = f"CPU mode {spec.cpu_mode}: QEMU on {target.name} is of another version."
+        text = f"CPU mode {spec.cpu_mode}: QEMU on {target.name} has a different version."
         return [Finding(Reason.CPUModelNotLiveMigratable, text)]
     if not source.cpu_xml:
         text = f"CPU mode {spec.cpu_mode}: the CPU of {source.name} is not known."
         return [Finding(Reason.CPUModelNotLiveMigratable, text)]
     if conn.compareCPU(source.cpu_xml, 0) == _IDENTICAL:
         return []
-    text = (
-        f"CPU mode {spec.cpu_mode} shows the guest the CPU of {source.name}, and that of {target.name} is another one."
-    )
+    text = f"CPU mode {spec.cpu_mode} shows the guest the CPU of {source.name}, but {target.name} has a different one."
     return [Finding(Reason.CPUModelNotLiveMigratable, text)]

@@ -18,7 +18,7 @@ _USAGES = {"volume": 1, "ceph": 2, "iscsi": 3, "tls": 4, "vtpm": 5}
 
 
 class Names:
-    """Of one host. None: its libvirt did not say. Raises libvirtError when the connection is lost."""
+    """Names on one host. None: its libvirt did not say. Raises libvirtError if the connection is lost."""
 
     def __init__(self, conn: Any) -> None:
         self._conn = conn

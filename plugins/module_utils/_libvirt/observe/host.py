@@ -191,7 +191,7 @@ class Host:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Of the hypervisor; empty: libvirt does not know."""
+        """The hypervisor's version; empty: libvirt does not know it."""
         if self._version is None:
             try:
                 number = self.conn.getVersion()
@@ -238,7 +238,7 @@ class Host:
             now.error = f"{self.config.uri}: {exc}"
             self.close()
         except (ET.ParseError, ValueError) as exc:
-            now.error = f"{self.config.uri}: its libvirt answers what libvirt never answers: {exc}"
+            now.error = f"{self.config.uri}: its libvirt gives an answer that is not libvirt's: {exc}"
         return now
 
     def _read_claims(self, now: HostNow) -> None:
@@ -381,7 +381,7 @@ def _places(dom: Any) -> list[int]:
 
 
 def _paused_by(dom: Any, state: int, reason: int) -> str:
-    """Of an I/O error with the disks and what libvirt says of each (virsh domblkerror)."""
+    """What paused it; for an I/O error with the disks and their errors (virsh domblkerror)."""
     text = paused_by(state, reason)
     if (state, reason) != (PAUSED, PAUSED_IOERROR):
         return text

@@ -32,7 +32,7 @@ class NextStart:
 
     @property
     def text(self) -> str:
-        return f"What it starts with next differs from what runs: {', '.join(self.words)}."
+        return f"Its configuration for the next start differs from the running one: {', '.join(self.words)}."
 
 
 def read_next_start(dom: Any, live: DomainSpec, defined: str, source: Host) -> NextStart | None:

@@ -192,7 +192,7 @@ class Observer:
                     self._vm_facts[key] = facts
         findings, migratable = facts.findings, facts.migratable
         if domain.job is not None and not domain.job.outgoing:
-            text = "A job that is not a migration runs on it (backup, save, dump)."
+            text = "Another job is running on it (backup, save, dump)."
             findings, migratable = (*findings, Finding(Reason.BlockJobRunning, text)), False
         state: Any = domain.state
         vm = facts.to_vm(state, domain.job, findings, migratable)

@@ -43,11 +43,13 @@ def check_machines(found: Mapping[str, str]) -> None:
     """Raises PolicyError for two names of one machine. `found`: the UUID that the libvirt of each has for its host."""
     same = one_host(found, "UUID")
     if same:
-        raise PolicyError(f"{same} Of two machines, give one another host_uuid in libvirtd.conf (virtqemud.conf).")
+        raise PolicyError(
+            f"{same} If they are two machines, give one of them its own host_uuid in libvirtd.conf (virtqemud.conf)."
+        )
 
 
 def open_peer(uri: str) -> Any:
-    """As `open_connection`. A peer that is off must not hold up a slice."""
+    """Like `open_connection`, but a peer that is off must not hold up a slice."""
     return open_connection(uri, timeout=PATIENCE)
 
 

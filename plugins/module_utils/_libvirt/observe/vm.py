@@ -179,7 +179,7 @@ def _facts(asked: _Question, domain: DomainNow, needs: Constraints, marked: bool
 
 
 def _served_at(*views: Mapping[str, DiskView]) -> tuple[str, ...]:
-    """Of the disks that it has now, and of those with which it starts next."""
+    """Servers of its current disks, and of the disks of its next start."""
     return tuple(dict.fromkeys(name for disks in views for disk in disks.values() for name in disk.served_at))
 
 
@@ -214,7 +214,7 @@ class _Question:
 
 
 class _Answers(NamedTuple):
-    """Who refuses it and why, running and off; what those that are older could not compare; who answered at all."""
+    """Which hosts refuse the VM and why, running and off; what older ones could not compare; which ones answered."""
 
     refused: Refusals
     cold: Refusals

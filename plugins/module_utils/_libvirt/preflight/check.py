@@ -140,11 +140,11 @@ def vm_seen(vm: VM, record: NodeRecord | None, copied: Sequence[str] = ()) -> VM
     foreign = vm.job is not None and vm.job.outgoing and not adopted
     return VMSeen(
         stays_off="It will be stopped, and stays off until the restore"
-        + (": its autostart is off." if not vm.autostart else ", when its autostart is given back."),
+        + (": its autostart is off." if not vm.autostart else ", which turns its autostart on again."),
         local_disks=tuple(f"{dev} ({_path(paths.get(dev))})" for dev in copied),
         local_media=tuple(f"{volume['target']} ({volume['source']})" for volume in volumes if _missed(vm, volume)),
         stale_mark="Marked in its metadata." if vm.marked and record is None else "",
-        foreign="Its job runs since " + _seconds(vm) if foreign else "",
+        foreign="Its job has been running since " + _seconds(vm) if foreign else "",
     )
 
 
@@ -224,7 +224,7 @@ def stale_slots(reads: Mapping[str, HostNow], quorum_hosts: Sequence[str], held:
         if domain is not None and domain.job is not None:
             continue
         name = domain.name if domain is not None else slot.vm
-        text = f"{format_name(slot)} on {', '.join(where)} is taken, and no migration of it runs on {slot.source}."
+        text = f"{format_name(slot)} on {', '.join(where)} is taken, but no migration of it runs on {slot.source}."
         found.append(StuckWork(name, slot.source, text))
     return found
 

@@ -43,46 +43,46 @@ def claim_text(claim: Reservation, target: str, found: ClaimState, who: str, is_
         return f"{who}: its drain does not answer; after {DEAD_AFTER:.0f} s a drain removes it"
     if found is ClaimState.HALF_MOVED:
         return (
-            f"{who}: it is switched off, half-way from {source} to {target}, and its drain is dead."
+            f"{who}: it is off, half-way from {source} to {target}, and its drain is dead."
             f" Run the drain of {source} again, or restore {source}"
         )
     if found is ClaimState.WITHOUT_ID:
         return (
-            f"{who}: its drain does not answer, and an older version made its claim, so it is"
-            f" not removed by itself. Run the drain of {source} again, or {by_hand}"
+            f"{who}: its drain does not answer, and an older version made its reservation, so it is"
+            f" not removed automatically. Run the drain of {source} again, or {by_hand}"
         )
     if found is ClaimState.UNREADABLE:
         no_domain = "" if is_there else f" {target} has no domain of it."
         return (
             f"{who}: {source} cannot be read, so its drain may still be at work.{no_domain} As soon"
-            f" as {source} answers, a drain removes the claim if its owner is dead. If {source} is"
+            f" as {source} answers, a drain removes the reservation if its owner is dead. If {source} is"
             f" off for good, {by_hand}"
         )
     if found is ClaimState.OWNER_DEAD:
-        return f"{who}: its drain is dead. The next drain that meets the claim removes it"
+        return f"{who}: its drain is dead. The next drain that finds the reservation removes it"
     return who
 
 
 def removed(who: str, target: str) -> str:
     return (
-        f"Removed the claim on {target} of {who}: its drain is dead. For {DEAD_AFTER:.0f} s there"
-        " was no migration of it and no sign of its holder."
+        f"Removed the reservation on {target} for {who}: its drain is dead. For {DEAD_AFTER:.0f} s there"
+        " was no migration of it and no sign of its migration agent."
     )
 
 
 def removed_own(who: str, claim: Reservation, target: str) -> str:
     return (
-        f"Removed the claim on {target} of {who}: {claim.source} has no record of it, and nothing"
-        " of the VM is under way."
+        f"Removed the reservation on {target} for {who}: {claim.source} has no record of it, and nothing"
+        " is under way for the VM."
     )
 
 
 def off_between(claim: Reservation, target: str) -> str:
     return (
-        f"the VM is off, {target} alone has its definition, and {claim.source} has no record of it."
+        f"the VM is off, only {target} has its definition, and {claim.source} has no record of it."
         f" Start it on {target} (virsh start), then restore {claim.source} again"
     )
 
 
 def stays(who: str, target: str, why: str) -> str:
-    return f"The claim on {target} of {who} stays: {why}."
+    return f"The reservation on {target} for {who} stays: {why}."

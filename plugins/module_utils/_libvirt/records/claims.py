@@ -182,7 +182,7 @@ class Claims:
 def too_few(of: Sequence[str], silent: Mapping[str, str]) -> Finding:
     """Most of the hosts that count the slots do not answer."""
     unreachable = "; ".join(f"{name}: {silent[name]}" for name in of if name in silent)
-    text = f"Slots are counted on {', '.join(of)}, and most of them have to answer. {unreachable}"
+    text = f"Slots are counted on {', '.join(of)}, and a majority of them must answer. {unreachable}"
     return Finding(Reason.PeerUnreachable, text)
 
 

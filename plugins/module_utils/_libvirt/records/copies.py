@@ -65,7 +65,7 @@ class Copies:
         if self.left:
             return (
                 f"A copy of the record of {self._host} and of its VMs' definitions (volume {self._volume}.N in pool"
-                f" virtops) could not be removed from {', '.join(self.left)}. It does no harm: the next drain or"
+                f" virtops) could not be removed from {', '.join(self.left)}. It is harmless: the next drain or"
                 f" restore of {self._host} removes it."
             )
         wanted = min(COPIES, len(self._peers))
@@ -74,12 +74,12 @@ class Copies:
         waits = " Transient VMs are not stopped until a peer takes one." if self.missing else ""
         return (
             f"The record of {self._host} and the definitions of its VMs have {self.written} of"
-            f" {wanted} copies. These peers took none: {', '.join(self.failed)}.{waits}"
+            f" {wanted} copies. These peers took no copy: {', '.join(self.failed)}.{waits}"
             " Fix them. During the maintenance, the next slice that acts writes the copies again."
         )
 
     def read(self, record: NodeRecord) -> Found:
-        """Of this maintenance alone, and of each VM that definition which this host wrote down."""
+        """Read copies of this maintenance only, and of each VM the definition that this host saved."""
         found = Found({}, [])
         for name, peer in self._peers.items():
             try:

@@ -71,7 +71,7 @@ class Definitions:
         self.unread: set[str] = set()  # about to be stopped, and its definition is an old one
 
     def to_start_from(self, record: NodeRecord) -> Mapping[str, str]:
-        """Those that a VM can be started from. Raises RecordError."""
+        """The definitions that a VM can be started from. Raises RecordError."""
         known = self._read(record)
         return {u: xml for u, xml in known.items() if u not in self.unread}
 
@@ -161,7 +161,7 @@ class Definitions:
             pass
         raise RecordError(
             f"the definitions of {self._source.name} cannot be read: volume"
-            f" {self._written.prefix}definitions.N in pool virtops is not what a run writes."
+            f" {self._written.prefix}definitions.N in pool virtops was not written by a run."
             f" {_REMEDY}"
         )
 
@@ -182,8 +182,8 @@ class Definitions:
             unread = f" Not read: {', '.join(found.unread)}." if found.unread else ""
             self._lost = (
                 f"the definitions of {self._source.name} cannot be read: volume"
-                f" {self._written.prefix}definitions.1 in pool virtops is {what}, and no copy"
-                f" that can be read has that of {', '.join(names)}.{unread} {_REMEDY}"
+                f" {self._written.prefix}definitions.1 in pool virtops is {what}, and no readable"
+                f" copy contains that of {', '.join(names)}.{unread} {_REMEDY}"
             )
         if found.definitions:
             self._written.torn.add("definitions")  # so that they are written here again

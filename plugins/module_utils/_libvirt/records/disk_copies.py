@@ -20,7 +20,7 @@ _RUNS = frozenset({State.RUNNING, State.PAUSED})
 
 
 class DiskCopies:
-    """Of the host that is worked on, and its peers."""
+    """Disk copies of the drained host and its peers."""
 
     def __init__(self, source: Host, peers: Mapping[str, Host]) -> None:
         self._source = source
@@ -52,7 +52,7 @@ class DiskCopies:
                     self._done.add((read.name, note))
 
     def _stamp(self, uuid: str, reads: Mapping[str, HostNow]) -> bool:
-        """Of a VM that has moved away: when its files, which stay here, were changed last."""
+        """ctimes of the files that a migrated VM left behind."""
         mine = reads[self._source.name]
         others = [read for read in reads.values() if read is not mine and not read.error]
         found = [read.domains[uuid].state for read in others if uuid in read.domains]
@@ -62,7 +62,7 @@ class DiskCopies:
         return True
 
     def _clear(self, uuid: str, reads: Mapping[str, HostNow], there: HostNow, note: str) -> bool:
-        """Of a VM that stayed here: half copies that its attempts made on a peer go.
+        """Remove half copies on a peer, made for a VM that stayed here.
 
         Of one that runs there they are no half copies any more. One that is off here may run
         elsewhere, and be on its way from there.

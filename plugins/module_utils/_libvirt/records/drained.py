@@ -91,7 +91,7 @@ def _vm(host: str, entry: VMRecord, xml: str, facts: HostFacts) -> VM:
         return replace(vm, findings=(why,), cold_findings=(why,))
     stays = _stays(spec, facts)
     if not entry.persistent:
-        stays = (Finding(Reason.TransientDomain, "It is transient: who made it starts it again."), *stays)
+        stays = (Finding(Reason.TransientDomain, "It is transient: whoever created it must start it again."), *stays)
     declared = spec.declared
     return replace(
         vm,
@@ -115,6 +115,7 @@ def _stays(spec: DomainSpec, facts: HostFacts) -> tuple[Finding, ...]:
     named = [disk for disk in spec.disks if disk.type == "network" and (disk.chain_ends or disk.format == "raw")]
     doubt = [f"{disk.dev} ({disk.source})" for disk in spec.disks if not disk.empty and disk not in named]
     if doubt:
-        text = f"Only a drain's copy tells of it, not which data its disk {', '.join(doubt)} is: protect keeps that."
+        text = f"Only a drain's copy mentions it, without saying which data its disk {', '.join(doubt)} is:"
+        text += " protect records that."
         return (Finding(Reason.DisksNotLiveMigratable, text),)
     return cold_findings(spec, Runtime(), local_views(spec, facts), lambda _path: False)

@@ -50,7 +50,7 @@ class Kept:
     locked: list[str] = field(default_factory=list)
 
     def refuse(self, refused: Mapping[str, Mapping[str, tuple[Finding, ...]]]) -> None:
-        """By UUID: more hosts that do not take the VM."""
+        """By UUID: further hosts that refuse the VM."""
         self.vms = [
             replace(vm, cold_refused_by={**(vm.cold_refused_by or {}), **refused.get(vm.uuid, {})}) for vm in self.vms
         ]
@@ -66,13 +66,13 @@ class Kept:
         try:
             raw = load_json(text)
             if raw.pop("schema") != SCHEMA:
-                raise RecordError("what was kept of the host was written by another version: run protect again")
+                raise RecordError("what was kept for the host was written by another version: run protect again")
             vms = raw.pop("vms")
             kept = cls(**raw)
             kept.nvram = {uuid: (str(path), str(packed)) for uuid, (path, packed) in kept.nvram.items()}
             kept.vms = [_vm_from_dict(vm, kept) for vm in vms]
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise RecordError(f"what was kept of the host cannot be read: {exc!r}") from exc
+            raise RecordError(f"what was kept for the host cannot be read: {exc!r}") from exc
         return kept
 
 
@@ -101,7 +101,7 @@ def _vm_from_dict(raw: Mapping[str, Any], kept: Kept) -> VM:
     except (KeyError, ValueError, PolicyError) as exc:
         stays = stays or (Finding(Reason.MigratableNotKnown, f"{name}: its definition cannot be read: {exc}"),)
     if not raw["persistent"]:
-        stays = (Finding(Reason.TransientDomain, "It is transient: who made it starts it again."), *stays)
+        stays = (Finding(Reason.TransientDomain, "It is transient: whoever created it must start it again."), *stays)
     return VM(
         uuid,
         name,
@@ -172,7 +172,7 @@ def read(host: str, keepers: Sequence[Host]) -> tuple[Kept | None, list[str]]:
     same = {name: digest_of(found[name]) for name, one in kept.items() if one.at == newest}
     if len(set(same.values())) > 1:
         raise RecordError(
-            f"what {' and '.join(sorted(same))} keep of {host} differs, though both have it from {newest}: remove the"
-            f" volume protect.{host}.N in pool virtops that somebody has changed"
+            f"what {' and '.join(sorted(same))} keep of {host} differs, though both were written at {newest}: remove"
+            f" the volume protect.{host}.N in pool virtops that somebody has changed"
         )
     return kept[next(iter(same))], unread

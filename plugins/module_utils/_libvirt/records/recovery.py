@@ -43,7 +43,7 @@ class RecoveryVolumes(RollVolumes):
                 return None
             if self.write(new, seen):  # type: ignore[arg-type]
                 return new
-        raise RecordError(f"{self.prefix} was changed by others {_TRIES} times while it was written: run again")
+        raise RecordError(f"{self.prefix} was changed by others {_TRIES} times during the write: run again")
 
     def end(self, host: str) -> None:
         """The recovery is over. An empty record says so: a keeper that is away now has an older one, which must not
@@ -52,8 +52,10 @@ class RecoveryVolumes(RollVolumes):
 
 
 def note_takeovers(hosts: Mapping[str, Host], reads: Mapping[str, HostNow], own: str, obs: Observation) -> None:
-    """For a drain or restore of the host `own`. In `obs`: a VM of this host that was taken over is not started here;
-    one that a recovery is about to start here is awaited. Raises RecordError.
+    """Note takeovers for a drain or restore of the host `own`. Raises RecordError.
+
+    In `obs`: a VM of this host that was taken over is not started here; one that a recovery is about to start here
+    is awaited.
 
     A cordon is written before this is read, the record before the cordon is read (`fleet`): so of a drain and a
     recovery one sees the other.
@@ -64,7 +66,7 @@ def note_takeovers(hosts: Mapping[str, Host], reads: Mapping[str, HostNow], own:
             if vm is not None and vm.active:
                 continue
             if known.host == own and vm is not None:
-                text = f"{vm.name} was started on {taken.target} while {own} was away. Run the playbook recover for"
+                text = f"{vm.name} was started on {taken.target} while {own} was down. Run the playbook recover for"
                 obs.vms[taken.uuid] = replace(vm, kept_off=Finding(Reason.MayStartTwice, f"{text} {own}."))
             if taken.step is Step.STARTING and taken.target == own:
                 note = f"{taken.name} is being started here by the recovery of {known.host}. Run the playbook recover"
@@ -73,7 +75,7 @@ def note_takeovers(hosts: Mapping[str, Host], reads: Mapping[str, HostNow], own:
 
 
 def _newest(hosts: Mapping[str, Host], names: Mapping[str, Iterable[str]]) -> list[Recovery]:
-    """Of each host that died, what those that were read have."""
+    """The newest record of each dead host, among the hosts that were read."""
     found: dict[str, tuple[int, str, str]] = {}
     for name, volumes in names.items():
         for head in {split_generation(volume)[0] for volume in volumes}:

@@ -146,8 +146,8 @@ class RollVolumes:
         found, errors = self._ask(self._quorum, self._read)
         if not are_majority(found, self._quorum):
             raise RollUnreadable(
-                f"The record of a roll cannot be read: of {', '.join(self._quorum)} most must "
-                "answer."
+                f"The record of a roll cannot be read: a majority of {', '.join(self._quorum)} "
+                "must answer."
                 f" {'; '.join(f'{name}: {why}' for name, why in errors.items())}"
             )
         return self._newest(found), {name: frozenset(have) for name, (have, _text) in found.items()}
@@ -260,7 +260,7 @@ class RollVolumes:
         return self._ask_all(names, question)
 
     def _ask_all(self, names: Sequence[str], question: Callable[[Host], T]) -> tuple[dict[str, T], dict[str, str]]:
-        """Who is late is no answer."""
+        """Ask all; a late answer does not count."""
         asked = [name for name in names if name not in self._late or self._late[name].done.is_set()]
         tasks = {name: self._threads.submit(_guarded(self._hosts[name], question)) for name in asked}
         answers: dict[str, T] = {}

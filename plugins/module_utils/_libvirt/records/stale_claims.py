@@ -77,7 +77,7 @@ class StaleClaims:
         self._sweep_slots(reads)
 
     def release_own(self, found: Mapping[str, HostNow], held: Collection[str], release: GiveBack) -> None:
-        """Of a host that has no record: what claims of its own stand yet, and nothing uses.
+        """Release unused claims of a host that has no record.
 
         Its owner is here, so nobody has to be watched: no other slice runs beside this one, and
         `held` is what its holder works on, read before `found`.
@@ -131,7 +131,7 @@ class StaleClaims:
         if not here:
             self.elsewhere.append(f"{text}. It holds {claim.memory_mib} MiB of {target}.")
         if silent:
-            self._report(f"A claim on {target}: {text}.")
+            self._report(f"A reservation on {target}: {text}.")
         return text
 
     def _report(self, text: str) -> None:
@@ -144,7 +144,7 @@ class StaleClaims:
         return owner_text(claim, owner_note, names[0] if names else "")
 
     def _content(self, host: str, volume: str) -> bytes:
-        """As it was written once. b"": nothing, or it cannot be read."""
+        """The content as originally written. b"": empty, or it cannot be read."""
         if (host, volume) not in self._contents:
             try:
                 self._contents[host, volume] = self._hosts[host].store.read(volume)

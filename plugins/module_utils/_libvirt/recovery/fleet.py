@@ -73,7 +73,7 @@ class Fleet:
         not asked who takes its VMs take none."""
         kept, unread = protected.read(self.host, [self.others[name] for name in self.keepers])
         if kept is not None:
-            text = f"was not asked whether it takes the VM when {self.host} was protected"
+            text = f"was not asked whether it can take the VM when {self.host} was protected"
             new = {n: (Finding(Reason.PeerUnreachable, f"{n} {text}."),) for n in self.others if n not in kept.hosts}
             kept.refuse({vm.uuid: new for vm in kept.vms})
         return with_drained(kept, self.host, self.others, self.others[self._own].facts), unread
@@ -143,7 +143,7 @@ class Fleet:
         target's with its own. Empty: it is, or this host does not have it and cannot tell."""
         mine = identity(path)
         if mine and kept and mine != kept:
-            return f"{path} is another file on {self._own} than it was on {self.host} (number {mine}, not {kept})"
+            return f"{path} is a different file on {self._own} than on {self.host} (number {mine}, not {kept})"
         if not mine or host.name == self._own:
             return ""
         shown = same_file(host.conn, host.facts, path, host.same_folders, acts=host.acts)
@@ -174,7 +174,7 @@ class Fleet:
         return self.settle(vm, target, known)[0]
 
     def _define(self, uuid: str, target: str, kept: Kept) -> Any:
-        """With its NVRAM first: once it is defined anybody may start it."""
+        """Define it, NVRAM first: once it is defined anybody may start it."""
         host = self.others[target]
         if uuid in kept.nvram:
             nvram.put(host.conn, host.facts, uuid, *kept.nvram[uuid])
@@ -212,13 +212,13 @@ class Fleet:
         found, _seen = self.record.read()
         bound = found.taken(vm.uuid) if found is not None else None
         if bound is None or bound.target != target:
-            raise HostAnswers(f"another run took {vm.name} over")
+            raise HostAnswers(f"another run took over {vm.name}")
         # A drain may have begun there since; or it has moved on what another run started.
         reads = self.read()
         if any(vm.uuid in read.domains and read.domains[vm.uuid].active for read in reads.values()):
             raise _Elsewhere
         if reads[target].cordoned:
-            raise _Elsewhere("it is cordoned by now")
+            raise _Elsewhere("it has since been cordoned")
 
     def withdraw(self, uuid: str, target: str) -> bool:
         """Nothing of it is left there that somebody could start. Its files are its own. False: it runs, or it is not
@@ -254,7 +254,7 @@ def _bound(old: Recovery, targets: Sequence[tuple[VM, str]]) -> Recovery:
 
 
 def _runs(old: Recovery, vm: VM, target: str) -> Recovery:
-    """Whoever started it there."""
+    """Whether it runs there, no matter who started it."""
     if vm.uuid not in old.vms or old.vms[vm.uuid].target != target:
         old.vms[vm.uuid] = Taken(vm.uuid, vm.name, target, Step.RUNS, now(), vm.autostart)
     old.vms[vm.uuid].step = Step.RUNS

@@ -20,7 +20,7 @@ SETTINGS = "/etc/libvirt/virtops-guard.json"
 # What it needs of the records it has from the store's form (`store/volumes`): a header line, then JSON.
 _SCRIPT = '''#!/usr/bin/python3
 # Made by virtops.maintenance (playbook protect, maintenance_guard). It refuses to start a VM that was taken over by
-# another host while this one was away. To be rid of it: protect with maintenance_guard=false.
+# another host while this one was down. To be rid of it: protect with maintenance_guard=false.
 import concurrent.futures
 import json
 import os
@@ -91,11 +91,11 @@ def main():
         time.sleep(1)
         answered, where = ask(settings, uuid)
     if where:
-        print("%s was started on %s while %s was away. It is not started twice. Run the playbook recover for %s: it"
+        print("%s was started on %s while %s was down. It is not started twice. Run the playbook recover for %s: it"
               " removes what is left of it here." % (name, where, host, host), file=sys.stderr)
         return 1
     if answered < settings["needed"]:
-        print("Whether %s was started elsewhere while %s was away is not known: %d of its peers (%s) answered, %d have"
+        print("Whether %s was started elsewhere while %s was down is not known: %d of its peers (%s) answered, %d have"
               " to. Start it when they answer (virsh start %s)." % (
                   name, host, answered, ", ".join(sorted(settings["peers"])), settings["needed"], name),
               file=sys.stderr)

@@ -78,7 +78,7 @@ def protect(
 
 
 def lock_manager(conf: str = QEMU_CONF) -> str:
-    """Of this host's libvirt: lockd, sanlock; empty: none, or it cannot be read."""
+    """The lock manager of this host's libvirt: lockd, sanlock; empty: none, or unreadable."""
     try:
         with open(conf, encoding="utf-8", errors="replace") as stream:
             found = _LOCK.search(stream.read())

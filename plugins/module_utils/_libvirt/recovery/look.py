@@ -90,7 +90,7 @@ def _signs(guests: Guests) -> tuple[tuple[str, ...], str]:
         heard = spoken.result if spoken.wait(_GROWS_IN) else None
         signs = (*(disks.result or ()), *(heard or ()))
         if late:
-            return signs, ", and the storage of its guests does not answer"
+            return signs, ", but the storage of its guests does not answer"
         if disks.result is None and heard is None:
             return signs, ", and no disk or bridge of its guests can be watched from here" if guests.files else ""
         return signs, ""

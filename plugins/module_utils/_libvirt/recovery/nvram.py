@@ -42,7 +42,7 @@ def put(conn: Any, target: HostFacts, uuid: str, path: str, packed: str) -> None
     data = zlib.decompress(base64.b64decode(packed))
     for dom in conn.listAllDomains(0):
         if dom.UUIDString() != uuid and f">{escape(path, quote=False)}<" in dom.XMLDesc(0):
-            raise NvramInUse(f"its NVRAM {path} is that of {dom.name()} there")
+            raise NvramInUse(f"its NVRAM {path} belongs to {dom.name()} there")
     folder, name = os.path.split(path)
     with pool_at(conn, folder, covering_pool(target, path)) as pool:
         try:

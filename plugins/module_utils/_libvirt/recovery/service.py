@@ -89,12 +89,12 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
             return _result(request, "Unproven", judged, known)
         alive = contradicted(request.views)
         if alive:
-            text = f"{proof.how} says that {request.host} is off, and its guests live: {', '.join(alive)}."
+            text = f"{proof.how} says that {request.host} is off, but its guests are alive: {', '.join(alive)}."
             return _result(request, "Unproven", replace(judged, text=f"{text} {judged.text}"), known)
         if kept is None:
             raise PolicyError(
-                f"nobody keeps the definitions of {request.host}'s VMs ({', '.join(unread or fleet.keepers)}): the"
-                " playbook protect leaves them there while a host lives. Start its VMs by hand, from copies of yours"
+                f"nobody has the definitions of {request.host}'s VMs ({', '.join(unread or fleet.keepers)}): the"
+                " playbook protect stores them there while a host is up. Start its VMs by hand, from your own copies"
             )
         try:
             return _start_all(request, fleet, kept, judged, proof, acts)
@@ -147,7 +147,7 @@ def _start_all(
                 return _with_messages(result, {row.vm.uuid: text})
             known = fleet.start(row.vm, row.target, kept, known, request.ask)
     for row in todo if acts else ():
-        missing[row.vm.uuid] = f"Whether it runs on {row.target} is not known. Run recover again."
+        missing[row.vm.uuid] = f"It is not known whether it runs on {row.target}. Run recover again."
     blocked = any(row.verdict is Verdict.STAYS for row in rows) or any(missing.values())
     return _with_messages(_result(request, "Blocked" if blocked else "Recovered", judged, known, rows, kept), missing)
 

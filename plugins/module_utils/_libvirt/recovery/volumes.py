@@ -48,12 +48,12 @@ def differs(source: str, kind: str, kept: str, own: HostFacts, host: Host) -> st
             return f"{host.name} has no pool {pool} now."
         there = _identity(kind, source, facts)
         if kept and there and there != kept:
-            return f"Pool {pool} of {host.name} stands on {there} now, and that of its host on {kept}."
+            return f"Pool {pool} of {host.name} is on {there} now, but its host had it on {kept}."
         return "" if _has(host.conn, pool, name) else f"{host.name} does not have {source} now."
     if kind == "block":
         mine = _identity(kind, source, own)
         if kept and mine and mine != kept:
-            return f"{source} is another device here than it was there ({mine}, not {kept})."
+            return f"{source} is a different device here than it was there ({mine}, not {kept})."
         if path_on_target(host.conn, facts, source) is False:
             return f"{host.name} does not have {source} now."
     return ""

@@ -97,7 +97,7 @@ class Actor:
         """
         try:
             if action.do in ENDS and not self._can_be_restored(action.vm, record):
-                text = f"{action.name} is transient, and its definition could not be written down."
+                text = f"{action.name} is transient, and its definition could not be saved."
                 return Finding(Reason.StopFailed, f"{text} Nothing was done.")
             self._acts[action.do](action, record)
         except HostUnreachable as exc:
@@ -121,13 +121,13 @@ class Actor:
         return entry is None or entry.persistent or uuid in self._definitions(record)
 
     def _definition(self, action: Action, record: NodeRecord) -> str:
-        """Of a transient VM that is off. Raises RecordError when it is not known."""
+        """The definition of a transient VM that is off. Raises RecordError if it is not known."""
         found = self._definitions(record).get(action.vm)
         if found is None:
             raise RecordError(
                 f"{action.name} is transient, and its definition is neither in the volume"
                 f" definitions.N of {self._source.name} nor in a copy on a peer that can be read."
-                " Start it from one of your own (virsh create), or see 'The definitions cannot"
+                " Start it from a definition of your own (virsh create), or see 'The definitions cannot"
                 " be read' in docs/operating.md"
             )
         return found
@@ -187,7 +187,7 @@ class Actor:
         self._send(order)
 
     def _abort(self, action: Action, record: NodeRecord) -> None:
-        """Of ours that attempt alone. An adopted one stands for whatever is under way."""
+        """Abort only that attempt if it is ours. An adopted one stands for whatever is under way."""
         order = self._order("abort", action, record)
         attempt = _attempt_of(action, record)
         if attempt is not None and attempt.adopted:
@@ -241,7 +241,7 @@ class Actor:
         self._source.domain(action.vm).setAutostart(1 if action.do is Do.AUTOSTART_ON else 0)
 
     def _shutdown(self, action: Action, record: NodeRecord) -> None:
-        """By the holder: a call to the guest's agent waits for the guest."""
+        """Shut down through the holder: a call to the guest's agent waits for the guest."""
         if self._source.domain(action.vm).isActive():
             self._send({"order": "shutdown", "uuid": action.vm, "name": action.name})
 
@@ -251,7 +251,7 @@ class Actor:
             dom.destroy()
 
     def _save(self, action: Action, record: NodeRecord) -> None:
-        """By the holder: it takes as long as the memory is large, and a slice does not wait."""
+        """Save through the holder: that takes as long as the memory is large, and a slice does not wait."""
         if self._source.domain(action.vm).isActive():
             self._send({"order": "save", "uuid": action.vm, "name": action.name})
 

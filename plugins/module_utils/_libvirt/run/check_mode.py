@@ -123,7 +123,7 @@ def migrations(request: Request) -> dict[str, Any]:
 
 
 def _last_of_each(reported: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """For each VM the migration under way, else the one that began last; by name.
+    """For each VM the running migration, or the most recent one; by name.
 
     Of two rows of the same migration the first one stands: it comes from its record.
     """

@@ -205,7 +205,7 @@ class LibvirtPlatform:
     # The records of single VMs
 
     def single_migrations(self) -> tuple[list[NodeRecord], list[NodeRecord]]:
-        """Those of migrations under way (or killed), and those kept of ended ones.
+        """Records of running (or killed) migrations, and archived ones of finished migrations.
 
         Raises RecordError.
         """
@@ -224,7 +224,7 @@ class LibvirtPlatform:
         return running, history.kept_in(store)
 
     def keep_history(self, record: NodeRecord) -> None:
-        """Keep the record of a migration that is over for who asks later."""
+        """Archive the record of a finished migration."""
         history.keep(self.source.store, record)
 
     # Observe, claim, apply

@@ -36,7 +36,7 @@ RESTARTS = 20.0  # seconds for a libvirtd that is restarted
 
 @dataclass(frozen=True)
 class Request:
-    """Who wants what of which host. `only`: UUID of one VM; `to`: its target.
+    """A request: who wants what for which host. `only`: UUID of one VM; `to`: its target.
 
     `begun`: an earlier slice of the same run has written the record. `speeds`: what is known of
     links and VMs, for the times that check mode foresees. `hooks_done`: answers, as `needs` asked.
@@ -110,7 +110,7 @@ def run_slice(request: Request) -> dict[str, Any]:
 
 
 def _in_turn(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
-    """Nobody else works on this host meanwhile."""
+    """Run while no other run works on this host."""
     if request.only:
         return _slice(platform, request)
     beside: list[str] = []
@@ -129,7 +129,7 @@ def _in_turn(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
 
 
 def _end_what_was_begun(platform: LibvirtPlatform, request: Request, let_finish: bool) -> None:
-    """Of a slice that finds its roll aborted as it begins: those before it have begun migrations."""
+    """End a slice that finds its roll aborted: earlier slices have started migrations."""
     record = platform.load()
     check_owner(record, request)
     if record is not None and request.begun:

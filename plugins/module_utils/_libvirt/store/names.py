@@ -92,7 +92,7 @@ def _owner(name: Reservation | Slot) -> str:
 
 
 def new_id() -> str:
-    """Of a claim that is about to be made."""
+    """The ID of a claim that is about to be created."""
     return f"_{secrets.token_hex(6)}"
 
 

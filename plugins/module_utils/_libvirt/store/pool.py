@@ -54,7 +54,7 @@ class RecordPool:
     def ensure(self) -> None:
         """Define, start and autostart the pool where that is missing. Safe against others."""
         if not self._acts:
-            raise StoreError(f"the storage pool {self._name} is only read")
+            raise StoreError(f"the storage pool {self._name} is opened read-only")
         for left in reversed(range(RETRIES)):
             try:
                 self._handle = self._ensure_once()
@@ -86,8 +86,8 @@ class RecordPool:
         except libvirt.libvirtError as exc:
             if exc.get_error_code() == ERR_NO_SUPPORT:
                 raise StoreError(
-                    "its libvirt has no storage driver, so it can keep no record. On Debian 13 that is a package"
-                    " of its own: libvirt-daemon-driver-storage"
+                    "its libvirt has no storage driver, so it cannot keep records. On Debian 13 that is a separate"
+                    " package: libvirt-daemon-driver-storage"
                 ) from exc
             if exc.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
                 raise
@@ -99,8 +99,8 @@ class RecordPool:
         mode = parse_xml(pool.XMLDesc(0)).findtext("target/permissions/mode") or "0"
         if int(mode, 8) & stat.S_IWOTH:
             raise StoreError(
-                f"the directory of the storage pool {self._name} may be written by every user (mode"
-                f" {mode}), so what it holds cannot be trusted. Check what is in it, then: chmod"
+                f"the directory of the storage pool {self._name} is writable by every user (mode {mode}),"
+                f" so its contents cannot be trusted. Check what is in it, then: chmod"
                 f" 0700 on its path, virsh pool-refresh {self._name}"
             )
         return pool
@@ -117,8 +117,8 @@ class RecordPool:
                 self._handle = self._closed(pool)
             else:
                 raise StoreError(
-                    f"the storage pool {self._name} is off, so what it holds is not known. A run"
-                    f" starts it, but this only looks: virsh pool-start {self._name}"
+                    f"the storage pool {self._name} is not active, so its contents are not known. A run"
+                    f" starts it, but this only reads: virsh pool-start {self._name}"
                 )
         return self._handle
 

@@ -233,13 +233,13 @@ class Store:
             have = self._generations(prefix)
             newest = max(have, default=0)
             if newest >= LAST:
-                raise StoreError(f"volume {have[newest]} in pool {self._name} was made by no run: delete it")
+                raise StoreError(f"volume {have[newest]} in pool {self._name} was not created by a run: delete it")
             if self.create(f"{prefix}.{newest + 1}", text.encode()):
                 for number in sorted(have):
                     self.delete(have[number])
                 return newest + 1
         raise StoreError(
-            f"{prefix}.{newest + 1} cannot be made in pool {self._name}: something that libvirt"
+            f"{prefix}.{newest + 1} cannot be created in pool {self._name}: something that libvirt"
             f" does not list has that name in its directory. Remove it there"
         )
 
@@ -317,7 +317,7 @@ def _receive(name: str, stream: Any) -> bytes:
         wanted = HEADER if found is None else found[0] + found[1]
         if wanted > LARGEST or time.monotonic() > end:
             _abort_quietly(stream)
-            raise VolumeTorn(f"volume {name}: more than a run writes, or it does not end")
+            raise VolumeTorn(f"volume {name}: larger than anything a run writes, or it does not end")
     _abort_quietly(stream)  # behind it there is nothing that counts
     return bytes(raw)
 

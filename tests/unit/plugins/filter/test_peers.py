@@ -42,5 +42,5 @@ def test_a_memory_that_is_no_number_is_named() -> None:
 
 
 def test_a_fleet_that_is_no_list_is_told() -> None:
-    with pytest.raises(AnsibleFilterError, match="maintenance_fleet is 'kvm': a list"):
+    with pytest.raises(AnsibleFilterError, match="maintenance_fleet is 'kvm': expected a list"):
         peers("kvm", HOSTVARS, "a")

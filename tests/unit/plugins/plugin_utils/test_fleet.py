@@ -27,7 +27,7 @@ def test_the_fleet_is_who_has_a_way_for_peers_or_who_is_named() -> None:
     assert fleet().members == ["h0", "h1", "h2", "h3", "h4"]
     assert fleet(maintenance_fleet=["h3", "h1"]).members == ["h3", "h1"]
     assert fleet(maintenance_fleet=[]).record_hosts() == []
-    with pytest.raises(AnsibleFilterError, match="maintenance_fleet is 'h1,h2': a list"):
+    with pytest.raises(AnsibleFilterError, match="maintenance_fleet is 'h1,h2': expected a list"):
         _ = fleet(maintenance_fleet="h1,h2").members
 
 

@@ -225,7 +225,7 @@ def test_an_abort_that_came_too_late_names_the_vm_and_where_it_runs() -> None:
 def test_check_mode_of_an_abort_says_that_it_comes_too_late() -> None:
     moving = {**LATE, "verdict": "pending", "at": "host-a"}
     found = {**result(moving), "vm": "db", "phase": "Restoring"}
-    assert would_not(found, "Active") == ("VM db would not become Active. What stands in the way: db (TooLateToAbort).")
+    assert would_not(found, "Active") == ("VM db would not become Active because of db (TooLateToAbort).")
     assert would_not({**found, "vms": [vm()]}, "Active") == ""
 
 
@@ -309,12 +309,12 @@ def test_a_phase_that_lasts_a_minute_says_for_what_it_waits() -> None:
     assert [", begun " in line for line in lines] == [True] * 4
     clock[0] = 100.0
     progress.update(result(moves, vm(uuid="u2", name="db")))
-    assert lines[-1].endswith("  db waits for its turn")
+    assert lines[-1].endswith("  db is queued")
     clock[0] = 160.0
     progress.update({**result(), "phase": "Restoring"})
     clock[0] = 230.0
     progress.update({**result(), "phase": "Restoring"})
-    assert "nothing is known to be in the way" in lines[-1]
+    assert "nothing known is in the way" in lines[-1]
 
 
 def test_what_is_not_measured_is_not_called_nothing() -> None:

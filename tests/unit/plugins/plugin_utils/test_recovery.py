@@ -66,8 +66,8 @@ def test_each_vm_is_one_line_or_none(phase: str, row: dict[str, str], check: boo
         (result("Unproven", may_be_fenced=False), "Nothing was started"),
         (result("Unproven"), "nothing would be started"),
         (result("Unproven", found_dead="T1"), "-e maintenance_confirm_off=a@T1"),
-        (result("Blocked", vm("stays", "It is local.")), "recovered but for web"),
-        (result("Stopped", message="a answers again"), "a answers again. What was started until then runs on."),
+        (result("Blocked", vm("stays", "It is local.")), "recovered except for web"),
+        (result("Stopped", message="a answers again"), "a answers again. What was started before that keeps running."),
     ],
 )
 def test_why_a_host_is_not_recovered(found: dict[str, Any], words: str | None) -> None:
@@ -79,10 +79,10 @@ def test_what_protect_says() -> None:
     about = {"kept_on": ["b"], "not_kept_on": ["c (off)"], "not_asked": ["d"], "guard": False}
     said = list(lines({"host": "a", "vms": [{"protected": True}, left], **about}, False))
     assert said == [
-        "a  of its VMs 1 of 2 could be started elsewhere; kept on b; it has no guard (maintenance_guard)",
+        "a  1 of its 2 VMs could be started elsewhere; recovery data on b; it has no guard (maintenance_guard)",
         "a  db would stay: X: Disk vda is local.",
-        "a  not kept on c (off)",
-        "a  not asked who takes its VMs: d",
+        "a  no recovery data on c (off)",
+        "a  not asked whether they can take its VMs: d",
     ]
 
 

@@ -30,8 +30,11 @@ def test_a_host_of_a_roll_is_the_node_of_its_name(given: dict[str, Any], faults:
         ({"a": {}, "b": {}}, ""),
         ({"a": {}, "b": {"drain_node": "c"}}, ""),
         ({"a": {"drain_node": "b"}, "b": {"drain_node": "a"}}, ""),
-        ({"a": {}, "b": {"drain_node": "a"}}, "a and b are one host (drain_node a)"),
-        ({"a": {}, "b": {"restore_node": "x"}, "c": {"restore_node": "x"}}, "b and c are one host (restore_node x)"),
+        ({"a": {}, "b": {"drain_node": "a"}}, "a and b are the same host (drain_node a)"),
+        (
+            {"a": {}, "b": {"restore_node": "x"}, "c": {"restore_node": "x"}},
+            "b and c are the same host (restore_node x)",
+        ),
     ],
 )
 def test_two_hosts_of_the_inventory_that_are_one_node(hosts: dict[str, dict[str, Any]], names: str) -> None:

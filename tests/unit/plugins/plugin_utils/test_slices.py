@@ -176,7 +176,7 @@ def test_check_mode_says_what_would_be_done_and_what_is_in_the_way(monkeypatch: 
         "old blocked, Paused: It is paused. Resume it.",
         "host-a  about 12 s in total, without old",
     ]
-    assert warned == ["host-a would not become Drained. What stands in the way: old (Paused)."]
+    assert warned == ["host-a would not become Drained because of old (Paused)."]
 
 
 def test_check_mode_does_not_warn_of_what_would_go_well(monkeypatch: pytest.MonkeyPatch) -> None:

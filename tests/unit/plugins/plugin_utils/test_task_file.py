@@ -31,7 +31,7 @@ def test_a_file_that_ansible_takes(tmp_path: Path, text: str) -> None:
     ("text", "why"),
     [
         ("- name: [", "cannot be loaded: "),
-        ("hosts: all", "no list of tasks"),
+        ("hosts: all", "contain a list of tasks"),
         ("- ping", "'ping' where a task is expected"),
         ("- block: [{no.such.module: }]", "'no.such.module'"),
         ("- block: [{ping: }]\n  rescue: [{no_such_module: }]", "'no_such_module'"),

@@ -65,7 +65,7 @@ def test_what_would_be_replaced_is_a_file_and_what_gets_the_report_a_folder(tmp_
 
 def test_a_typo_is_told_with_what_was_meant() -> None:
     assert told(maintenance_reboots=False) == [
-        "maintenance_reboots is no variable of this collection; did you mean maintenance_reboot? "
+        "maintenance_reboots is not a variable of this collection; did you mean maintenance_reboot? "
         "If it is your own, add it to maintenance_own_variables."
     ]
     assert "did you mean" not in told(maintenance_kubeconfig="/x")[0]
@@ -90,7 +90,7 @@ def test_a_typo_is_told_with_what_was_meant() -> None:
 def test_a_key_of_an_option_that_is_given_as_a_variable_is_told_as_that(name: str, where: str) -> None:
     """It was "did you mean drain_timeout?" of drain_on_timeout."""
     (text,) = told(**{name: 1})
-    assert text.startswith(f"{name} is no variable of this collection; it is a key of {where}"), text
+    assert text.startswith(f"{name} is not a variable of this collection; it is a key of {where}"), text
     assert told(**{name: 1, "maintenance_own_variables": [name]}) == []
     assert "it is a key of" not in told(maintenance_timeout=1)[0]
 

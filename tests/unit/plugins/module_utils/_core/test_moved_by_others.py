@@ -56,7 +56,7 @@ def test_what_was_moved_by_hand_after_a_failed_drain_keeps_its_definition(persis
     assert ("transient" in entry.message) != persistent
     back = run(made, ONCE, intent="active", name="back")
     (told,) = outcomes(back.record, Platform.LIBVIRT)
-    assert told["message"].startswith("left on b: DefinitionLeft: Others moved ")
+    assert told["message"].startswith("left on b: DefinitionLeft: Someone else moved ")
 
 
 def test_what_others_were_moving_when_the_drain_began_keeps_its_definition() -> None:

@@ -82,7 +82,7 @@ def test_with_it_there_is_no_certificate() -> None:
     assert outcome.certificate is not None
     the(made).autostart = True
     seen = ModelPlatform(made, "a").observe(outcome.record)
-    assert problems(seen, outcome.record) == ["vm1 is off, and starts with a"]
+    assert problems(seen, outcome.record) == ["vm1 is off, and autostarts with a"]
 
 
 def test_where_it_cannot_be_suspended_the_node_is_not_drained() -> None:

@@ -222,7 +222,7 @@ def test_one_grant_ends_the_count_of_refusals() -> None:
 def test_a_target_that_refuses_the_claim_gives_way_to_the_next_one() -> None:
     """Two migrations of others go to the roomiest node."""
     made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 9000, "c": 8192})
-    why = Finding(Reason.WaitingForSlot, "b has 2 inbound already.")
+    why = Finding(Reason.WaitingForSlot, "b already receives 2 migrations.")
     outcome, asked, _seconds = drain(made, claims=lambda action, own: why if action.target == "b" else own)
     assert (asked, ended(outcome)) == (["b", "c"], ("moved", ""))
 
@@ -290,7 +290,7 @@ def test_one_vm_that_waits_for_others_that_leave_its_node_says_so() -> None:
     entry = outcome.record.vms["u2"]
     assert (entry.reason, entry.message) == (
         "WaitingForSlot",
-        "1 migration of others from a under way, and 1 may be at once.",
+        "1 migration by others from a under way; 1 may run at once.",
     )
 
 
@@ -385,4 +385,4 @@ def test_which_targets_have_failed(attempts: list[Attempt], failed: set[str], al
     assert set(found) == failed
     assert left_alone(found, 30.0) == alone
     assert left_alone(found, 20.0 + A_WHILE) == set()
-    assert ["It is left alone" in text for text in warnings(_record(*attempts))] == [bool(alone)] * len(failed)
+    assert ["It is not used" in text for text in warnings(_record(*attempts))] == [bool(alone)] * len(failed)

@@ -62,7 +62,7 @@ def drained(looks) -> tuple[float, NodeRecord]:
 
 
 def test_what_holds_a_migration_up_counts_though_the_first_look_of_each_slice_does_not_see_it() -> None:
-    refused, queue = Finding(Reason.TargetPodRefused, "no"), Finding(Reason.WaitingForSlot, "it should begin")
+    refused, queue = Finding(Reason.TargetPodRefused, "no"), Finding(Reason.WaitingForSlot, "it should start")
 
     def look(number: int, now: float) -> Observation:
         job = Job(outgoing=True, ours=True, phase="Pending", finding=(None, queue, refused)[number])

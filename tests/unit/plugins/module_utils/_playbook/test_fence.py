@@ -62,7 +62,7 @@ def test_check_mode_reads_only(host: Path) -> None:
         ('test "$action" = off && exit 0', "StillOn", "its status is still on"),
         ("echo Unable to connect/login; exit 1", "AgentFailed", "failed at status: Unable to connect/login"),
         ('test "$action" = off && rm on && exit 1', "AgentFailed", "failed at off"),
-        ("sleep 5", "AgentTimedOut", "did not answer to status within 1 s"),
+        ("sleep 5", "AgentTimedOut", "did not answer status within 1 s"),
         ("exit 7", "AgentFailed", "exit code 7"),
     ],
 )

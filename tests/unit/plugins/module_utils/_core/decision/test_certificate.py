@@ -94,7 +94,7 @@ BREAKS = {
     "a VM crashed": (vm_on_it(State.CRASHED), "is crashed"),
     "a job runs": (vm_on_it(State.SHUTOFF, Job()), "is shutoff"),
     "an inbound claim": (
-        lambda obs, rec: obs.inbound.append(Reservation("x", "a", "c", 1)), "is coming"),
+        lambda obs, rec: obs.inbound.append(Reservation("x", "a", "c", 1)), "is arriving"),
     "a claim of ours": (
         lambda obs, rec: obs.claims.update(x=Reservation("x", "b", "a", 1)), "reservation"),
     "a holder": (lambda obs, rec: setattr(obs, "held", frozenset({"moved"})), "carried out"),

@@ -252,8 +252,8 @@ def test_one_vm_that_is_asked_to_move_has_no_hooks() -> None:
     ("given_back", "text"),
     [
         ({"uuid": "u9", "hook": "before"}, "no VM with the UUID 'u9'"),
-        ({"uuid": "u1", "hook": "during"}, "before or after is expected"),
-        ({"uuid": "u1"}, "before or after is expected"),
+        ({"uuid": "u1", "hook": "during"}, "expected before or after"),
+        ({"uuid": "u1"}, "expected before or after"),
         ({"hook": "after"}, "no VM with the UUID None"),
     ],
 )

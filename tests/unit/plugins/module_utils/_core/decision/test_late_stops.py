@@ -161,7 +161,7 @@ def test_a_guest_that_moves_with_a_request_and_goes_off_there_is_told_once() -> 
     made = moved_late()
     outcome = run(made, MOVE, name="third")
     assert (outcome.phase, ended(outcome)) == (NodePhase.BLOCKED, TIMED_OUT)
-    assert "went off there" in outcome.record.vms["u1"].message
+    assert "shut down there" in outcome.record.vms["u1"].message
     outcome = run(made, MOVE, name="fourth")
     assert (outcome.phase, ended(outcome)[0]) == (NodePhase.DRAINED, "gone")
 

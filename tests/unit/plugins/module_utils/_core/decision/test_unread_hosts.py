@@ -130,7 +130,7 @@ def test_a_vm_that_only_the_dead_host_might_take_is_not_stopped() -> None:
     made = three(vm(1, "a", 2048, declared_strategy="LiveMigrateIfPossible"), size=1024)
     outcome = run(made, ALLOWED)
     assert ended(outcome) == ("blocked", "NoTargetWithCapacity")
-    assert "does not answer: c" in outcome.record.vms["u1"].message
+    assert "do not answer: c" in outcome.record.vms["u1"].message
     assert Do.SHUTDOWN not in {a.do for a in outcome.actions_done}
 
 

@@ -109,7 +109,7 @@ def test_hosts_of_one_rack_go_one_after_the_other() -> None:
     assert sorted(map(len, apart)) == [1, 1, 2]
     assert all(len(step - {"d"}) <= 1 for step in apart)
     assert len(steps({"rack": 1}, {"c": {"rack": "r2"}, "d": {"rack": "r1"}})) == 3
-    with pytest.raises(PolicyError, match="not known is site of a"):
+    with pytest.raises(PolicyError, match="no value for site of a"):
         steps({"site": 1}, {"b": {"site": "s"}})
 
 

@@ -60,8 +60,8 @@ def test_all_that_does_not_fit_is_named_at_once() -> None:
     for name, where in (("x", "a"), ("gpu", "a"), ("tpu", "c")):
         assert len([one for one in told if name in one and f" {where}" in one]) == 1, told
     assert planned.objections([], plan, 0) == told
-    assert [line for line in text.table(plan) if line.startswith("Nor does this fit: ")] == [
-        f"Nor does this fit: {one}" for one in told[1:]
+    assert [line for line in text.table(plan) if line.startswith("This does not fit either: ")] == [
+        f"This does not fit either: {one}" for one in told[1:]
     ]
     given = {"reached": {}, "max_failures": 0, "must_fit": False}
     assert Foreseen(given, [], plan, "").lines("7f", ["a", "c"], False, 5)[: len(told)] == [

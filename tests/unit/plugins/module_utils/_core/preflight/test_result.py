@@ -59,7 +59,7 @@ def test_a_reason_without_a_check_of_its_own_blocks_its_vm() -> None:
 
 def test_a_wrong_severity_is_one_clear_error() -> None:
     assert parse_severity({"ClockSkew": "blocker"}) == {Reason.ClockSkew: Severity.BLOCKER}
-    with pytest.raises(PolicyError, match=r"'ClokSkew', which is no code.*Did you mean ClockSkew"):
+    with pytest.raises(PolicyError, match=r"'ClokSkew', which is not a preflight code.*Did you mean ClockSkew"):
         parse_severity({"ClokSkew": "blocker"})
     with pytest.raises(PolicyError, match="'fatal': expected blocker, warning, ignore"):
         parse_severity({"ClockSkew": "fatal"})

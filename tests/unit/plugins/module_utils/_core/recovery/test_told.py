@@ -58,6 +58,6 @@ def test_a_notification_has_its_figures_and_a_sentence() -> None:
     told = event(result("Recovered", "runs", "start", "off"), "")
     assert (told["event"], told["host"], told["started"], told["stays"]) == ("recovered", "a", 2, [])
     assert told["message"] == "a is recovered: off at T2, by fence_lab (fence_lab on ctl), 2 VMs started elsewhere"
-    told = event(result("Blocked", "runs", "stays"), "a is recovered but for vm1.")
-    assert (told["event"], told["message"], told["stays"]) == ("failed", "a is recovered but for vm1.", ["vm1"])
+    told = event(result("Blocked", "runs", "stays"), "a is recovered except for vm1.")
+    assert (told["event"], told["message"], told["stays"]) == ("failed", "a is recovered except for vm1.", ["vm1"])
     assert event(result("Alive"), "")["message"] == "a lives."

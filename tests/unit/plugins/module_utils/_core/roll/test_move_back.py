@@ -225,7 +225,7 @@ def test_on_kubevirt_they_have_a_name_and_a_node() -> None:
 
 def test_a_new_vm_of_the_same_name_is_left_where_it_is_and_said_by_its_name() -> None:
     moves = [{"vm": "shop/web-1/u1", "on": "n2", "home": "n1"}]
-    why = "VM shop/web-1 is another one now"
+    why = "VM shop/web-1 is a different VM now"
     other = {"failed": True, "error": "VMNotHere", "msg": why}
     done, shown, result = play(home(platform="kubevirt", moves=moves), other, {})
     assert (done[1].options["is_back"], done[1].options["why"]) == (False, "")

@@ -39,7 +39,7 @@ def test_all_that_stands_against_it_is_named(
 
 
 def test_without_a_plan_it_does_not_begin_unless_hosts_that_are_not_ready_may_be_why() -> None:
-    why = "roll names x, which is no host of the fleet"
+    why = "roll names x, not in the fleet"
     assert planned.objections(looks("", ""), None, 0, (), why) == [f"There is no plan: {why}"]
     assert planned.objections(looks("a is not ready", ""), None, 1, (), why) == []
 

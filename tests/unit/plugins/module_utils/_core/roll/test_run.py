@@ -487,12 +487,12 @@ def test_the_status_says_whether_its_playbook_lives(
 
 def test_a_record_that_too_few_have_is_said_and_the_hosts_are_listed(store: Store) -> None:
     def unreadable() -> Any:
-        raise owner.RollUnreadable("most must answer. b: no route to host")
+        raise owner.RollUnreadable("a majority must answer. b: no route to host")
 
     store.read = unreadable  # type: ignore[method-assign]
     store.fleet = lambda: Fleet(HOSTS, {"b": "does not answer"})  # type: ignore[method-assign]
     found = run.read(store, "2026-01-01T00:00:00Z")
-    assert found["unreadable"] == "most must answer. b: no route to host"
+    assert found["unreadable"] == "a majority must answer. b: no route to host"
     lines = found["message"].splitlines()
     assert lines[:3] == [found["unreadable"], "b  -  -  does not answer", "in service: a, c"]
     assert "Repair the connection" in lines[3]

@@ -111,7 +111,7 @@ def test_a_host_that_cannot_be_reached_is_a_row_that_says_so() -> None:
 
 
 def test_what_a_drain_left_on_a_host_that_was_replaced_is_said_though_the_host_is_in_service() -> None:
-    left = {"b": "registered anew, and shop/db of its drain is off", "gone": "deleted, and shop/web is off"}
+    left = {"b": "registered again, and shop/db of its drain is off", "gone": "deleted, and shop/web is off"}
     found = show(None, Fleet(("a", "b"), left=left), {})
     assert found["lines"][1:4] == [f"b     -  -  {left['b']}", f"gone  -  -  {left['gone']}", "in service: a"]
     assert not any(row["out"] for row in found["hosts"])

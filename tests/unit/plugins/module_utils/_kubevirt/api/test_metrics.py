@@ -33,7 +33,7 @@ NAN = float("nan")
         ({"url": SERVER, "timeout": 0.0}, "metrics.timeout is 0: more than 0"),
         ({"url": SERVER, "timeout": 60.0}, "metrics.timeout is 60: more than 0 and up to 15 s"),
         ({"url": SERVER, "ca_cert": "/nowhere/ca.pem"}, "metrics.ca_cert: /nowhere/ca.pem cannot"),
-        ({"url": SERVER, "labels": {'a="b"': "c"}}, "is no name of a label"),
+        ({"url": SERVER, "labels": {'a="b"': "c"}}, "is not a valid label name"),
     ],
 )
 def test_a_wrong_option_is_refused(given: dict[str, Any], text: str) -> None:

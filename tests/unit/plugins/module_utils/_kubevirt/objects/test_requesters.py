@@ -135,5 +135,5 @@ def test_a_note_that_another_run_took_away_is_no_restart() -> None:
 def test_a_vm_that_was_started_anew_has_no_note() -> None:
     before = migration("mine", born="2025-12-31T23:59:59Z")
     for step in (next_step("old"), next_step("", before)):
-        assert step.finding.message == "It was stopped and started anew on n1 meanwhile."
+        assert step.finding.message == "It was stopped and restarted on n1."
     assert "or someone has removed" in next_step("").finding.message  # not known

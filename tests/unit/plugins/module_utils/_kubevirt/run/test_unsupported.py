@@ -27,7 +27,7 @@ def rows(wanted: dict[str, Any], version: tuple[int, int] = (1, 9), **configured
         ({"on_timeout": "abort"}, {"allowPostCopy": True}, "post_copy", "Disruption: false"),
         ({"on_timeout": "abort"}, {"allowWorkloadDisruption": True}, "pause", "Disruption: false"),
         ({"on_timeout": "pause"}, {}, "abort", "allowPostCopy: false and allowWorkloadDisr"),
-        ({"progress_timeout": 300}, {}, "150", "KubeVirt's own object"),
+        ({"progress_timeout": 300}, {}, "150", "the KubeVirt object"),
         ({"tls": True}, {"disableTLS": True}, "false", "disableTLS: false"),
         ({"parallel_connections": 2}, {}, "0", "no such setting"),
         ({"compression": ["xbzrle"]}, {}, "none", "no such setting"),
@@ -57,7 +57,7 @@ def test_what_applies_anyway_is_not_told(wanted: dict[str, Any], configured: dic
 def test_a_difference_is_told_once_with_its_vms() -> None:
     told = {"unmet_settings": rows({"tls": False}), "decided_by": "rule r"}
     (line,) = unsupported.lines([{**told, "name": f"vm{number}"} for number in range(7)])
-    assert line.startswith("vm0, vm1, vm2, vm3, vm4 and 2 more: tls is wanted as false (rule r);")
+    assert line.startswith("vm0, vm1, vm2, vm3, vm4 and 2 more: tls should be false (rule r);")
 
 
 @pytest.mark.parametrize(("version", "applies"), [((1, 9), []), ((1, 8), ["0"]), ((0, 0), ["not known"])])

@@ -49,7 +49,7 @@ def test_what_has_just_become_possible_should_begin(failed: str, freed: str, end
     pods, at = [pod(f"2026-01-01T{ended}Z")], facts.seconds(f"2026-01-01T{freed}Z")
     found = causes.first(causes.Known(VMI, moves, NOW, CLUSTER, pods, holders=[], freed=at))
     assert found is not None and found.reason is reason
-    assert ("it should begin" in found.message) == (reason is Reason.WaitingForSlot)
+    assert ("it should start" in found.message) == (reason is Reason.WaitingForSlot)
 
 
 def test_what_was_withdrawn_before_it_began_waits_for_nothing() -> None:

@@ -102,7 +102,7 @@ def test_what_cannot_be_read_is_not_known(tmp_path: Path, binding: Any) -> None:
             "raw",
             DiskView(
                 *(False, True, 4),
-                differs="is read-only and local, and has other content on b, from byte 0 on: eject it",
+                differs="is read-only and local, and has different content on b, from byte 0 on: eject it",
             ),
         ),
         (
@@ -110,8 +110,8 @@ def test_what_cannot_be_read_is_not_known(tmp_path: Path, binding: Any) -> None:
             "qcow2",
             DiskView(
                 *(False, True, 4),
-                unshown="Disk sda (tools) is read-only and local: whether what b has there"
-                " is a copy of it is not known",
+                unshown="Disk sda (tools) is read-only and local: it is not known whether what b has there is a copy of"
+                " it",
             ),
         ),
     ],

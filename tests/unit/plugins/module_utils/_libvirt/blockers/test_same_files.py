@@ -136,7 +136,7 @@ def test_where_nothing_rests_a_token_shows_it(here: Path) -> None:
 def test_a_token_that_is_not_seen_here_shows_that_it_is_another_one(here: Path, other: Path) -> None:
     shown = ask(Target(here, other), acts=True, local=JUST_NOW)
     assert shown.same is False
-    assert "a file made there is not seen here" in shown.why
+    assert "a file created there is not visible here" in shown.why
     assert [path.name for path in other.iterdir()] == ["web.raw"]
 
 

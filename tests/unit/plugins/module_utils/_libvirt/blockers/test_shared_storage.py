@@ -138,7 +138,7 @@ def test_a_server_that_is_given_by_name_may_be_another_one_elsewhere(disk: DiskS
         (net("0.0.0.0"), "0.0.0.0"),
         (net("10.0.0.1"), "10.0.0.1, which is this host itself"),
         (net("host-a"), "host-a, which is this host itself"),
-        (net("gone"), "cannot be resolved"),
+        (net("gone"), "does not resolve"),
         (net("nas-1", "localhost"), "localhost"),  # there it is another one
         (net(socket="/run/nbd.sock"), "/run/nbd.sock"),
         (file_disk("/srv/own/a"), "host-a"),  # NFS that this host serves to itself

@@ -75,15 +75,15 @@ def missing(devices: str, here: Conn, there: Conn) -> list[tuple[Reason, str]]:
 @pytest.mark.parametrize(
     ("here", "there", "says"),
     [
-        (BRIDGE, "<forward mode='open'/><bridge name='virbr1'/>", "is the host's own (forward mode open), and here a"),
-        (BRIDGE, "<bridge name='virbr1'/>", "is isolated, and here a bridge of the host"),
+        (BRIDGE, "<forward mode='open'/><bridge name='virbr1'/>", "is the host's own (forward mode open), but here a"),
+        (BRIDGE, "<bridge name='virbr1'/>", "is isolated, but here a bridge of the host"),
         ("<forward mode='nat'/>", BRIDGE, "is a bridge of the host"),
         (BRIDGE, "<forward dev='eth0' mode='bridge'><interface dev='eth0'/></forward>", "is on devices of the host"),
         ("<forward dev='eth0' mode='vepa'/>", "<forward dev='eth0' mode='private'/>", "forward mode private"),
-        (BRIDGE + VLAN.format(7), BRIDGE, "has no VLAN, and here id=7"),
-        (BRIDGE + VLAN.format(7), BRIDGE + VLAN.format(8), "has the VLAN id=8, and here id=7"),
-        (BRIDGE + OVS.format("a"), BRIDGE + OVS.format("b"), "profileid=b, and here type=openvswitch profileid=a"),
-        (BRIDGE + "<mtu size='9000'/>", BRIDGE, "has an MTU of 1500, and here 9000"),
+        (BRIDGE + VLAN.format(7), BRIDGE, "has no VLAN, but here id=7"),
+        (BRIDGE + VLAN.format(7), BRIDGE + VLAN.format(8), "has the VLAN id=8, but here id=7"),
+        (BRIDGE + OVS.format("a"), BRIDGE + OVS.format("b"), "profileid=b, but here type=openvswitch profileid=a"),
+        (BRIDGE + "<mtu size='9000'/>", BRIDGE, "has an MTU of 1500, but here 9000"),
         (BRIDGE + "<port isolated='yes'/>", BRIDGE, "does not isolate its ports"),
     ],
 )
@@ -113,7 +113,7 @@ def test_what_is_the_same_network_for_the_vm(here: str, there: str) -> None:
     ("there", "says"),
     [
         (BRIDGE, "has no port group 'slow'"),
-        (BRIDGE + SLOW.replace("42", "43"), "has the VLAN id=43, and here id=42"),
+        (BRIDGE + SLOW.replace("42", "43"), "has the VLAN id=43, but here id=42"),
         (BRIDGE + SLOW, ""),
     ],
 )
@@ -132,8 +132,8 @@ def test_the_group_that_a_port_gets_without_a_name() -> None:
     [
         (BRIDGE, BRIDGE, ""),
         (BRIDGE, BRIDGE.replace("br0", "br1"), "is on br0 here and on br1 on host-b"),
-        ("<forward mode='nat'/>", "<forward mode='nat'/>", "one of its host alone"),
-        ("", "", "one of its host alone"),
+        ("<forward mode='nat'/>", "<forward mode='nat'/>", "is internal to its host"),
+        ("", "", "is internal to its host"),
     ],
 )
 def test_what_may_be_another_network(here: str, there: str, says: str) -> None:

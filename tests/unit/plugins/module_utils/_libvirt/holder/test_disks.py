@@ -135,7 +135,7 @@ def test_what_a_domain_that_is_off_stands_on_outside_all_pools_is_not_replaced(h
     elsewhere.put("mid.qcow2", base=left.path())
     elsewhere.put("clone.qcow2", base="/srv/clones/mid.qcow2" if deep else left.path())
     host.domains[OTHER] = overlay("/srv/clones/clone.qcow2")
-    with pytest.raises(DisksError, match=r"whose /srv/clones/clone\.qcow2 stands on it, uses it"):
+    with pytest.raises(DisksError, match=r"whose /srv/clones/clone\.qcow2 is backed by it, uses it"):
         TargetVolumes(host, VM).prepare([disk(host)])
     assert host.pool.volumes["web.qcow2"] is left
     assert host.made == ["+/srv/clones", "-/srv/clones"]
@@ -158,7 +158,7 @@ def test_what_cannot_be_read_may_stand_on_it(host: FakeHost, monkeypatch: pytest
         raise fakes.LibvirtError("access denied")
 
     monkeypatch.setattr(host, "storagePoolCreateXML", refuse)
-    with pytest.raises(DisksError, match="stands on what cannot be read"):
+    with pytest.raises(DisksError, match="is backed by something that cannot be read"):
         TargetVolumes(host, VM).prepare([disk(host)])
 
 
@@ -274,7 +274,7 @@ def test_what_is_not_surely_that_half_copy_stays(host: FakeHost, strange: dict[s
     there = half_copied(host)
     for name, value in strange.items():
         setattr(there, name, value)
-    with pytest.raises(DisksError, match="was begun there and did not end"):
+    with pytest.raises(DisksError, match="was started there and never finished"):
         come_back(host)
     (told,) = TargetVolumes(host, VM).remove_unfinished()
     assert there.path() in told

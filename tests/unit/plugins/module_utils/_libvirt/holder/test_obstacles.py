@@ -57,7 +57,7 @@ def test_where_there_is_no_file_nothing_is_in_the_way(host: FakeHost) -> None:
 
 def test_a_strangers_file(host: FakeHost) -> None:
     host.pool.put("web.qcow2")
-    assert "was not made for this VM" in in_the_way(host)
+    assert "was not created for this VM" in in_the_way(host)
 
 
 def test_a_file_that_was_deleted_behind_libvirts_back(host: FakeHost) -> None:
@@ -113,7 +113,7 @@ def disk(request: pytest.FixtureRequest, host: FakeHost) -> DiskSpec:
 
 def test_a_file_in_the_way_refuses_the_target(host: FakeHost, disk: DiskSpec) -> None:
     assert "cannot be copied: " in refused(host, disk)
-    assert "was not made for this VM" in refused(host, disk)
+    assert "was not created for this VM" in refused(host, disk)
 
 
 def test_while_it_moves_files_there_are_no_reason(host: FakeHost, disk: DiskSpec) -> None:

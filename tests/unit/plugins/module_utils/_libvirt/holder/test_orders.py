@@ -207,7 +207,7 @@ def test_the_same_order_again_is_held(again: dict[str, Any]) -> None:
 )
 def test_another_order_for_one_that_is_under_way_is_refused(other: dict[str, Any]) -> None:
     held = job(order="migrate")
-    with pytest.raises(OrderError, match="already to b: attempt 1 of run run-1"):
+    with pytest.raises(OrderError, match="already under way to b: attempt 1 of run run-1"):
         Supervisor._held_already(held, parse_order({**ORDER, **other}))
 
 

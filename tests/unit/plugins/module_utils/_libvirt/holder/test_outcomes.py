@@ -95,7 +95,7 @@ def test_the_holder_replaces_what_another_run_left(left: bytes) -> None:
     assert volumes.volumes == {NAME: told("run-2")}
     Supervisor._put(board, volumes, NAME, told("run-2", ok=False), "run-2")  # type: ignore[arg-type]
     assert volumes.volumes == {NAME: told("run-2")}
-    assert log[-1] == f"{NAME} stands already"
+    assert log[-1] == f"{NAME} already exists"
 
 
 def test_who_is_done_takes_away_the_outcomes_of_its_own_runs() -> None:

@@ -243,9 +243,9 @@ def cpu(mode: str, kind: str = "kvm") -> DomainSpec:
         (cpu("custom"), Conn("compareHypervisorCPU"), ""),
         (cpu("host-model"), Conn(compare=0), "host-model"),
         (cpu("host-passthrough"), Conn(host=1), ""),
-        (cpu("host-passthrough"), Conn(host=2), "another one"),  # more features are another CPU
-        (cpu("host-passthrough"), Conn(host=0), "another one"),
-        (cpu("maximum"), Conn(host=2), "another one"),
+        (cpu("host-passthrough"), Conn(host=2), "different one"),  # more features are another CPU
+        (cpu("host-passthrough"), Conn(host=0), "different one"),
+        (cpu("maximum"), Conn(host=2), "different one"),
         (cpu("maximum", "qemu"), Conn(host=0), ""),
     ],
 )

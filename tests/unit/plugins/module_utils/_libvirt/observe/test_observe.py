@@ -197,7 +197,7 @@ def test_two_names_of_one_machine_are_told_by_both_names(monkeypatch: pytest.Mon
     fleet = Fleet(monkeypatch)
     for name, itself in (("b", "a"), ("c", "b")):
         fleet.machines = {name: itself}
-        with pytest.raises(PolicyError, match=rf"{itself} and {name} are one host \(UUID {itself}\).*host_uuid"):
+        with pytest.raises(PolicyError, match=rf"{itself} and {name} are the same host \(UUID {itself}\).*host_uuid"):
             fleet.observer.observe(None, 0.0, frozenset(), {})
     fleet.machines, fleet.down = {"b": "", "c": ""}, {"b", "c"}
     assert fleet.full()

@@ -202,7 +202,9 @@ def test_a_disk_that_is_only_defined_keeps_it_here_running_or_off(monkeypatch: p
     assert [reason for reason, _text in said] == [Reason.PendingChanges]
     assert "Disk vdb (/i/data) is local" in said[0][1]
     assert [finding.reason for finding in facts.cold_findings] == [Reason.DisksNotLiveMigratable]
-    assert facts.next_start == ("What it starts with next differs from what runs: disk vdb (/i/data).")
+    assert facts.next_start == (
+        "Its configuration for the next start differs from the running one: disk vdb (/i/data)."
+    )
 
 
 def test_what_runs_as_it_is_defined_has_nothing_pending(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_post_copy_is_refused_where_nobody_could_resume_it(fleet: Fleet, old: st
         fleet.facts[name] = replace(fleet.facts[name], libvirt_version=8000000)
     row = fleet.look(POST_COPY, CLOSED).get(Reason.PostCopyNotPermitted)
     assert (row["severity"] if row else "") == severity
-    assert not row or "libvirt is 8.0.0: as of 8.5 it resumes" in row["message"]
+    assert not row or "libvirt is 8.0.0: only 8.5 and later can resume" in row["message"]
     assert Reason.PostCopyNotPermitted not in fleet.look()
 
 

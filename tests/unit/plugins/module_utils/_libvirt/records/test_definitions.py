@@ -289,8 +289,8 @@ def test_definitions_that_are_whole_and_no_definitions_are_one_error(world: Worl
     world.source.files["definitions.1"] = pack(text.encode())
     before = world.written()
     refused = world.stop(world.run(), "web")["web"].message
-    assert "definitions.N in pool virtops is not what a run writes" in refused
-    assert "is not what a run writes" in world.start()["job"].message
+    assert "definitions.N in pool virtops was not written by a run" in refused
+    assert "was not written by a run" in world.start()["job"].message
     assert (world.written(), world.source.started) == (before, [])
 
 

@@ -41,7 +41,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
 
 def test_what_nothing_uses_goes_at_once_with_its_slots(world: World) -> None:
     assert world.restore() == [
-        f"Removed the claim on b of {WHO}: a has no record of it, and nothing of the VM is under way."
+        f"Removed the reservation on b for {WHO}: a has no record of it, and nothing is under way for the VM."
     ]
     assert not world.stands
     assert world.slots == ""
@@ -102,7 +102,7 @@ def test_a_vm_that_is_off_between_two_hosts_keeps_its_place(world: World) -> Non
     world.hosts["b"].vm(State.SHUTOFF)
     (said,) = world.restore()
     assert said == (
-        f"The claim on b of {WHO} stays: the VM is off, b alone has its definition, and a has no"
+        f"The reservation on b for {WHO} stays: the VM is off, only b has its definition, and a has no"
         " record of it. Start it on b (virsh start), then restore a again."
     )
     assert world.stands
@@ -121,4 +121,4 @@ def test_one_that_cannot_be_removed_is_named(world: World, monkeypatch: pytest.M
 
     monkeypatch.setattr(world.hosts["b"], "delete", refuse)
     (said,) = world.restore()
-    assert said == (f"The claim on b of {WHO} stays: b: connection reset. Restore a again.")
+    assert said == (f"The reservation on b for {WHO} stays: b: connection reset. Restore a again.")

@@ -166,8 +166,8 @@ def test_what_a_dead_drain_holds_is_named_and_removed(world: World) -> None:
     assert not world.stands
     assert world.slots == ""
     assert world.stale_claims.reported == [
-        f"Removed the claim on b of {WHO}: its drain is dead. For 60 s there was no migration of"
-        " it and no sign of its holder."
+        f"Removed the reservation on b for {WHO}: its drain is dead. For 60 s there was no migration of"
+        " it and no sign of its migration agent."
     ]
 
 
@@ -182,11 +182,11 @@ def test_whoever_only_looks_removes_nothing_and_says_so(world: World) -> None:
     world.look()
     world.wait()
     preflight = world.new(acts=False)
-    assert "The next drain that meets the claim removes it" in str(world.look(preflight))
+    assert "The next drain that finds the reservation removes it" in str(world.look(preflight))
     other = world.new("c", acts=False)
     world.look(other)
     assert other.elsewhere == [
-        f"{WHO}: its drain is dead. The next drain that meets the claim removes it. It holds 96 MiB of b."
+        f"{WHO}: its drain is dead. The next drain that finds the reservation removes it. It holds 96 MiB of b."
     ]
     assert world.stands
     assert world.slots == "abc"
@@ -233,10 +233,10 @@ def test_a_host_that_cannot_be_read_keeps_its_claim_and_it_is_said_what_to_do(wo
     assert claim.stuck
     assert str(claim) == (
         f"{WHO}: a cannot be read, so its drain may still be at work. b has no domain of it. As"
-        " soon as a answers, a drain removes the claim if its owner is dead. If a is off for good,"
+        " soon as a answers, a drain removes the reservation if its owner is dead. If a is off for good,"
         f" on b: virsh vol-delete --pool virtops {CLAIM}"
     )
-    assert world.stale_claims.reported == [f"A claim on b: {claim}."]
+    assert world.stale_claims.reported == [f"A reservation on b: {claim}."]
     world.hosts["a"].up = True
     world.look()
     world.look()
@@ -470,5 +470,5 @@ def test_the_holder_does_not_begin_without_its_claim(world: World, monkeypatch: 
     HolderJob._ask_for_claim(holder(world))
     assert "alive.77" in world.hosts["a"].volumes  # first the mark, then the claim
     del world.hosts["b"].volumes[CLAIM]
-    with pytest.raises(ClaimGone, match="claim on b was taken away"):
+    with pytest.raises(ClaimGone, match="reservation on b was removed"):
         HolderJob._ask_for_claim(holder(world))

@@ -185,7 +185,7 @@ def test_what_no_target_has_stays_with_its_files_named() -> None:
 def test_a_target_that_has_another_device_by_that_name_takes_no_vm(monkeypatch: pytest.MonkeyPatch) -> None:
     def differs(source: str, kind: str, kept: str, _own: object, host: bed.Host) -> str:
         assert (source, kind, kept) == ("/dev/san/db", "block", "naa.1")
-        return f"{source} is another device" if host.name != "d" else ""
+        return f"{source} is a different device" if host.name != "d" else ""
 
     monkeypatch.setattr(fleet.volumes, "differs", differs)
     world = fresh()
@@ -229,7 +229,7 @@ def left_by_a_drain(world: World, source: str, at: str, *names: str, **about: An
     ("source", "about", "words"),
     [
         (NETWORK, {}, ""),
-        (ON_FILE, {}, "Only a drain's copy tells of it, not which data its disk vda (/shared/db.img) is"),
+        (ON_FILE, {}, "Only a drain's copy mentions it, without saying which data its disk vda (/shared/db.img) is"),
         (NETWORK, {"persistent": False}, "It is transient"),
         (NETWORK, {"autostart": True}, "Its autostart is on"),
     ],
@@ -261,7 +261,7 @@ def test_of_protect_and_a_drain_the_newer_one_is_believed_where_the_disks_differ
     ("other", "at", "words"),
     [
         ("c", "", ""),  # the others take them
-        ("bcd", "", "/shared/db.img is another file on b than it was on a (number 2, not 1)"),
+        ("bcd", "", "/shared/db.img is a different file on b than on a (number 2, not 1)"),
         ("cd", "b", "Its disk /shared/db.img is not the same there: another directory on"),  # b has no room
     ],
 )
@@ -359,7 +359,7 @@ def test_a_restore_does_not_start_what_was_taken_over(world: World, step: Step, 
     recovery.note_takeovers(hosts, {"c": hosts["c"].read(False)}, DEAD, obs)
     assert bool(obs.vms["db"].kept_off) == kept and not obs.vms["web"].kept_off
     if kept:
-        assert "db was started on b while a was away" in str(obs.vms["db"].kept_off)
+        assert "db was started on b while a was down" in str(obs.vms["db"].kept_off)
     world.volumes["c"][f"recovery.{DEAD}.8"] = "{}"
     with pytest.raises(RecordError, match=f"recovery.{DEAD}.8 in pool virtops of c"):
         recovery.note_takeovers(hosts, {"c": hosts["c"].read(False)}, DEAD, obs)

@@ -64,7 +64,7 @@ def test_what_was_taken_over_is_not_started_and_all_else_is(tmp_path: Path, monk
     world.has("peer0", Recovery("a"), record(Step.RUNS))  # the newest counts, by number: 9, 10
     world.has("peer1", Recovery("a"), record(Step.RUNS))
     code, said = world.start("u1")
-    assert code == 1 and "web was started on peer0 while a was away" in said
+    assert code == 1 and "web was started on peer0 while a was down" in said
     assert world.start("u2") == (0, "")
     assert world.start("u1", "release") == (0, "")
 

@@ -64,7 +64,7 @@ def test_one_that_is_transient_or_cannot_be_read_stays() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 1}', '{"schema": 2, "vms": [], "more": 1}'])
 def test_what_is_not_that_is_an_error(text: str) -> None:
-    with pytest.raises(RecordError, match="was kept of the host"):
+    with pytest.raises(RecordError, match="was kept for the host"):
         Kept.from_json(text)
 
 
@@ -148,7 +148,7 @@ def test_a_small_nvram_is_kept_and_put_in_place(tmp_path: Path) -> None:
     nvram.put(there, target, "web", path, packed)
     assert there.files == {"web_VARS.fd": file.read_bytes()}
     there.domains.append(SimpleNamespace(UUIDString=lambda: "db", name=lambda: "db", XMLDesc=lambda _flags: xml))
-    with pytest.raises(nvram.NvramInUse, match=f"its NVRAM {file} is that of db there"):
+    with pytest.raises(nvram.NvramInUse, match=f"its NVRAM {file} belongs to db there"):
         nvram.put(there, target, "web", path, packed)
 
     file.write_bytes(b"x" * (nvram.MOST + 1))

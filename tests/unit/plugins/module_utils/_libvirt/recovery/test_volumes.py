@@ -81,11 +81,11 @@ def test_each_volume_that_others_reach_has_what_it_is_known_by() -> None:
     ("source", "kind", "kept", "target", "words"),
     [
         ("san/lun-1", "volume", "iscsi host.name=nas device.path=iqn.x", Target(), ""),
-        ("san/lun-1", "volume", "iscsi host.name=old", Target(), "stands on iscsi host.name=nas"),
+        ("san/lun-1", "volume", "iscsi host.name=old", Target(), "is on iscsi host.name=nas"),
         ("san/lun-1", "volume", "", Target(HostFacts(pools={})), "c has no pool san now."),
         ("san/lun-1", "volume", "", Target(has=False), "c does not have san/lun-1 now."),
         (BLOCK, "block", "naa.1", Target(), ""),
-        (BLOCK, "block", "naa.2", Target(), "is another device here than it was there (naa.1, not naa.2)"),
+        (BLOCK, "block", "naa.2", Target(), "is a different device here than it was there (naa.1, not naa.2)"),
         (BLOCK, "block", "naa.1", Target(has=False), f"c does not have {BLOCK} now."),
         ("rbd://mon/pool/web", "network", "", Target(has=False), ""),
     ],

@@ -38,7 +38,7 @@ def again(intent: Intent, old: NodeRecord | None = None, **more: Any) -> dict[st
     platform: Any = SimpleNamespace(
         load=lambda: old,
         source=SimpleNamespace(read=lambda _jobs: read),
-        release_left=lambda: said.append("Removed the claim"),
+        release_left=lambda: said.append("Removed the reservation"),
         warnings=said,
     )
     own = HostConfig("host-a", "x")
@@ -50,7 +50,7 @@ def test_a_restore_whose_last_answer_was_lost_is_done(only: str) -> None:
     result = again(Intent.ACTIVE, only=only)
     assert (result["ended"], result["phase"], result["changed"]) == ("final", "Active", True)
     # Without a record the host's claims are nobody's; those of one VM alone are a drain's business.
-    assert result.get("warnings") == (None if only else ["Removed the claim"])
+    assert result.get("warnings") == (None if only else ["Removed the reservation"])
 
 
 def test_a_drain_without_its_record_was_taken_over() -> None:

@@ -131,7 +131,7 @@ def test_a_name_that_is_taken_and_not_listed_does_not_make_a_writer_turn_for_eve
     """A directory entry that libvirt leaves out: a link to nowhere, a socket."""
     volumes = Volumes()
     volumes.create = lambda _name, _data=b"": False  # type: ignore[method-assign]
-    with pytest.raises(StoreError, match=r"record\.1 cannot be made in pool virtops"):
+    with pytest.raises(StoreError, match=r"record\.1 cannot be created in pool virtops"):
         volumes.write_record("record", "text")
 
 
