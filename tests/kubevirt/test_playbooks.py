@@ -80,8 +80,8 @@ def test_check_mode_tells_times_and_warns_of_what_would_stay(sim, plays) -> None
     assert done.stdout.count("about 7.0 s, pause 40 ms") == 3, done.stdout
     assert "n1  about 16 s in total, without default/stuck" in done.stdout
     text = " ".join(done.stdout.split())
-    why = "What stands in the way: default/stuck (DisksNotLiveMigratable)."
-    assert f"n1 would not become Drained. {why}" in text
+    why = "because of default/stuck (DisksNotLiveMigratable)."
+    assert f"n1 would not become Drained {why}" in text
 
 
 @pytest.mark.full

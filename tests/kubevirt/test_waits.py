@@ -352,7 +352,7 @@ def test_a_target_pod_that_is_refused_after_a_back_off_is_told_without_an_event(
     ), found
     ended = operator.drain(pending_timeout=1.0, max_attempts=9)
     assert (ended["phase"], row(ended, "vm")["reason"]) == ("Blocked", "TargetPodRefused")
-    assert "should begin" not in str(ended) and sim.leftovers() == []
+    assert "should start" not in str(ended) and sim.leftovers() == []
 
 
 def _until(operator, reason: str) -> dict[str, Any]:
