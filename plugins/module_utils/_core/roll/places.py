@@ -106,7 +106,7 @@ def expected(roll: Roll, host: str) -> float:
 
 
 def is_over(roll: Roll, now: str) -> str:
-    """That the window has ended; '': it has not."""
+    """The message that the window has ended; '': it has not."""
     if not roll.terms.until or between(now, roll.terms.until) > 0:
         return ""
     return f"the window ended at {roll.terms.until} (maintenance_until)"

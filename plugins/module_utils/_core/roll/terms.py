@@ -79,10 +79,10 @@ def most_unavailable(name: str, text: str) -> str:
     """A number of hosts, or a share of them. Raises PolicyError."""
     number = text.strip().removesuffix("%").strip()
     if not number.isascii() or not number.isdigit() or int(number) < 1:
-        raise PolicyError(f"{name} is {text!r}: a number of hosts above 0 is expected, or a share such as 20%")
+        raise PolicyError(f"{name} is {text!r}: expected a number of hosts above 0, or a share such as 20%")
     if text.strip().endswith("%"):
         if int(number) > 100:
-            raise PolicyError(f"{name} is {text!r}: at most 100% is expected")
+            raise PolicyError(f"{name} is {text!r}: expected at most 100%")
         return f"{number}%"
     return number
 
@@ -91,7 +91,7 @@ def most_per(name: str, given: Mapping[str, Any]) -> dict[str, int]:
     """Name of a label -> how many hosts that share its value may be out at once. Raises PolicyError."""
     for key, most in given.items():
         if not str(most).isascii() or not str(most).isdigit() or int(most) < 1:
-            raise PolicyError(f"{name} has {most!r} for {key}: a number of hosts above 0 is expected")
+            raise PolicyError(f"{name} has {most!r} for {key}: expected a number of hosts above 0")
     return {str(key): int(most) for key, most in given.items()}
 
 
@@ -109,7 +109,7 @@ def _groups(_name: str, given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 def _at_least_0(name: str, given: int) -> int:
     if given < 0:
-        raise PolicyError(f"{name} is {given}: 0 or more is expected")
+        raise PolicyError(f"{name} is {given}: expected 0 or more")
     return given
 
 
