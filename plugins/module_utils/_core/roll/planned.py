@@ -42,7 +42,7 @@ def misfits(plan: Mapping[str, Any] | None) -> list[str]:
 
 
 def no_plan(why: str) -> str:
-    return f"There is not a plan: {why}"
+    return f"There is no plan: {why}"
 
 
 def too_few_forks(plan: Mapping[str, Any] | None, forks: int) -> str:

@@ -328,7 +328,7 @@ def belongs_to(roll: Roll, entry: HostEntry) -> str:
 
 def lies(roll: Roll, host: str) -> str:
     """The warning about an unfinished roll, for a single drain or restore outside it."""
-    how = {State.STOPPED: "stopped", State.PAUSED: "is paused"}.get(roll.state, "lost its playbook")
+    how = {State.STOPPED: "has stopped", State.PAUSED: "is paused"}.get(roll.state, "lost its playbook")
     of_it = (
         f"{host} is one of its hosts, but this run is not part of it"
         if host in roll.hosts

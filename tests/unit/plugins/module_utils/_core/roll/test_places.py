@@ -124,6 +124,6 @@ def test_it_is_kept_in_the_record_and_given_anew_with_the_same_command() -> None
 
 @pytest.mark.parametrize("most", [0, -1, "one", "", None, 1.5, "50%"])
 def test_it_is_a_number_of_hosts(most: object) -> None:
-    with pytest.raises(PolicyError, match=r"max_unavailable_per has .* for rack: a number of hosts above 0"):
+    with pytest.raises(PolicyError, match=r"max_unavailable_per has .* for rack: expected a number of hosts above 0"):
         terms.most_per("max_unavailable_per", {"rack": most})
     assert terms.most_per("", {"rack": "2"}) == {"rack": 2}
