@@ -133,8 +133,8 @@ def test_a_vm_that_is_restarted_while_it_migrates_is_no_failed_attempt(sim, oper
     vm = row(found, "vm")
     assert (vm["verdict"], vm["at"]) == ("cold_moved", sim.node_of("vm"))
     assert sim.node_of("vm") in ("n2", "n3")
-    assert vm["reason"] == "RestartedByOthers" and "someone else" in vm["message"]
-    assert [text for text in found["warnings"] if "default/vm" in text and "someone else" in text]
+    assert vm["reason"] == "RestartedByOthers" and "Someone else" in vm["message"]
+    assert [text for text in found["warnings"] if "default/vm" in text and "omeone else" in text]
     assert operator.restore()["phase"] == "Active" and clean(sim)
 
 

@@ -124,7 +124,7 @@ def test_a_node_that_died_is_recovered_once_it_is_proven_to_be_off_and_returns(s
     found = rescue.run()
     assert (found["phase"], found["looks"], found["may_be_fenced"]) == ("Unproven", "ProbablyDead", True), found
     assert untouched(sim, "always", "rerun", "manual", "moving") and found["found_dead"]
-    assert re.search(r"its virt-handler reported at \S+Z, of its pods \d+ of \d+ are Ready", found["message"]), found
+    assert re.search(r"its virt-handler reported at \S+Z, \d+ of its \d+ pods are Ready", found["message"]), found
     foreseen = rescue.run(FENCED, acts=False)
     assert set(rows(foreseen)) == {"always", "rerun", "manual", "moving"} and untouched(sim, "always")
 
@@ -290,7 +290,7 @@ def test_a_volume_that_is_still_attached_to_the_dead_node_is_waited_for_and_name
     verdict, text = rows(rescue.slice())["db"]
     assert verdict == "waits" and "pv-db of default/db is still attached to n1" in text, text
     found = rescue.slice(waited=601.0)
-    assert found["phase"] == "Blocked" and "Look at the VolumeAttachment" in rows(found)["db"][1], found
+    assert found["phase"] == "Blocked" and "Check the VolumeAttachment" in rows(found)["db"][1], found
 
 
 def test_a_node_whose_kubelet_renews_its_lease_lives(sim, rescue) -> None:
@@ -364,8 +364,8 @@ def unhealthy(node: str, **made: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("where", "found", "named"),
     [
-        ("list fenceagentsremediations", ([{"metadata": {"name": "n1"}}], "1"), "FenceAgentsRemediation n1 recovers"),
-        ("list nodehealthchecks", ([unhealthy("n1")], "1"), "NodeHealthCheck workers recovers"),
+        ("list fenceagentsremediations", ([{"metadata": {"name": "n1"}}], "1"), "FenceAgentsRemediation n1 is already recovering"),
+        ("list nodehealthchecks", ([unhealthy("n1")], "1"), "NodeHealthCheck workers is already recovering"),
         ("find machines/m1", {"metadata": {**MACHINE, "deletionTimestamp": "2026-11-27T14:03:00Z"}}, "Machine m1"),
         ("find machines/m1", {"metadata": {**MACHINE, "annotations": {EXTERNAL: ""}}}, "MachineHealthCheck"),
     ],
@@ -406,7 +406,7 @@ def test_an_operator_that_may_not_be_read_is_told_and_one_that_is_not_installed_
     monkeypatch.setattr(Client, "list", denied)
     monkeypatch.setattr(Client, "find", found)
     result = rescue.slice(FENCED)
-    told = [text for text in result["warnings"] if "Whether an operator recovers n1 already is not known" in text]
+    told = [text for text in result["warnings"] if "It is not known whether an operator is already recovering n1" in text]
     assert bool(told) == installed and not untouched(sim, "vm")
     assert not installed or "nodehealthchecks" in told[0]
 

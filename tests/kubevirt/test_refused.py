@@ -98,7 +98,7 @@ def test_a_vm_that_hangs_while_it_starts_here_is_named_with_its_pod(sim, operato
     (finding,) = found["findings"]
     assert (found["phase"], finding["reason"]) == ("Blocked", "VMStartsHere")
     text = finding["message"]
-    assert "default/vm does not run yet" in text and "pod default/virt-launcher-vm-" in text
+    assert "default/vm is not running yet" in text and "pod default/virt-launcher-vm-" in text
     assert vmi(sim)["metadata"]["uid"] not in text and "source" not in finding["remedy"]
 
 

@@ -160,7 +160,7 @@ def test_a_run_from_a_pod_on_the_node_is_refused_with_the_remedy(sim, operator, 
     monkeypatch.setenv("HOSTNAME", host)
     before = len(sim.log)
     for run in (service.run_slice, lambda request: check_mode.plan(request, {})):
-        with pytest.raises(RunsTheMaintenance, match=r"on n1 itself. Cordon the node, st"):
+        with pytest.raises(RunsTheMaintenance, match=r"on n1 itself. Cordon the node, restart"):
             run(operator.request(Intent.DRAINED, "r", 1.0))
     assert {call.method for call in sim.log[before:]} <= {"GET"}
     assert check_mode.read_node(operator.request(Intent.DRAINED, "r", 1.0))["ready"]
