@@ -164,7 +164,7 @@ def test_a_server_without_such_metrics_is_a_warning(sim, operator, source) -> No
     sim.add_vm("fast", "n1", dirty_rate="250")
     found = look(operator, source)
     assert rates(found) == {"fast": None}
-    assert f"has no {METRIC} of node n1 of the last 5m" in found["warnings"][0]
+    assert f"has no {METRIC} of node n1 for the last 5m" in found["warnings"][0]
 
 
 def test_labels_keep_clusters_apart(sim, operator, source) -> None:
