@@ -117,7 +117,7 @@ def test_one_node_of_each_zone_is_out(sim, plays, tmp_path) -> None:
     words = {"maintenance_hosts": HOSTS, "maintenance_reboot": False, "maintenance_max_unavailable": 3}
     refused = plays.own("rolling_maintenance", maintenance_max_unavailable_per={"rack": 1}, **words)
     assert refused.returncode != 0
-    assert "not known is rack of n1, rack of n2, rack of n3" in refused.stdout
+    assert "no value for rack of n1, rack of n2, rack of n3" in refused.stdout
     words |= {"maintenance_max_unavailable_per": {"zone": 1}, "maintenance_tasks": str(tasks)}
     planned = plays.own("rolling_maintenance", "--check", "--forks", "1", **words)
     assert planned.returncode == 0 and "There is no plan" not in planned.stdout, planned.stdout
