@@ -34,6 +34,8 @@ def environment(home: Path, kubeconfig: Path) -> dict[str, str]:
     return {
         **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
         "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
+        # not in the configuration: ansible-runner names its own folder here, which would hide that
+        "ANSIBLE_CALLBACK_PLUGINS": str(CONFIG.parent),
         "ANSIBLE_CONFIG": str(CONFIG),
         "ANSIBLE_HOME": str(home / "ansible"),
         "ANSIBLE_NOCOLOR": "1",
