@@ -138,7 +138,7 @@ class Actor:
         return None
 
     def _strategy(self, vmi: Obj) -> str:
-        """What KubeVirt goes by, whatever our rules say."""
+        """The evictionStrategy by which KubeVirt handles an eviction of this VM, whatever our rules say."""
         cluster = self._observer.cluster
         default = cluster.default_strategy if cluster else "None"
         return str(vmi["spec"].get("evictionStrategy") or default)
@@ -182,7 +182,7 @@ class Actor:
         return None
 
     def sign_migrations(self, record: NodeRecord) -> None:
-        """Sign the migrations that KubeVirt created for our requests. Raises AccessDenied."""
+        """Annotate the migrations that KubeVirt created for our evictions with who asked. Raises AccessDenied."""
         for uuid, known in self._records.instances.items():
             if not known.asked:
                 continue
@@ -193,7 +193,10 @@ class Actor:
                     self._signature.sign_migration(migration, record)
 
     def nudge(self, uuids: Sequence[str]) -> None:
-        """Nudge KubeVirt about VMs that are marked but have no migration. Raises KubeError."""
+        """Write to the Node, which wakes KubeVirt's evacuation controller. Raises KubeError.
+
+        `uuids`: VMs that are marked and have no migration; each counts the write in its `nudges`.
+        """
         self._observer.watches.nodes.put(self._records.nudge(uuids, self._wall()))
 
     def _mark(self, action: Action, record: NodeRecord) -> Finding | None:

@@ -31,9 +31,10 @@ MIB = 2**20
 
 
 def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run would do now, per VM. Reads, and evictions that the server only tries out.
+    """Decide what a run would do now. Only reads, and evicts as a dry run on the server.
 
-    `known`: the option `speeds`. Raises what run_slice raises, and PolicyError.
+    Gives the module's result as work.check_now does; for a drain with the server's answers, and with the times and
+    totals of add_times. `known`: the option `speeds`. Raises what run_slice raises, and PolicyError.
     """
     speeds = speeds_of(known, KUBEVIRT)
     platform = connect(request)
@@ -70,7 +71,10 @@ def _as_kubevirt(platform: KubeVirtPlatform, policy: Policy) -> Policy:
 
 
 def limits(policy: Policy, cluster: Cluster) -> Limits:
-    """KubeVirt's, and the drain's own if that is narrower. 0 in KubeVirt's object: none moves."""
+    """KubeVirt's limits, and the drain's own if that is narrower.
+
+    With 0 in KubeVirt's object none moves, which `waiting` reports; times are predicted as with 1.
+    """
     outbound = min(policy.limits.outbound, max(1, cluster.outbound))
     return Limits(max(1, cluster.cluster), outbound, _ALL)
 

@@ -23,7 +23,7 @@ _REMEMBERED = 40  # slices that were ended, one after the other, by an API that 
 
 @dataclass
 class Cursor:
-    """`node`: as last seen, at `read`. `saved`: does the record stand on the Node like this?
+    """`node`: its needed_fields, as read at `read`. `record`: as JSON; `saved`: does it stand on the Node like this?
 
     Times are seconds of the platform's clock.
     """
@@ -63,12 +63,13 @@ def unpack(text: str | None) -> Cursor | None:
 
 
 def pack_wait(seen: tuple[str, float], waited: float) -> str:
-    """Encode the state of a slice that did not get the Lease: see Lock.take, and how long it has waited in all."""
+    """Encode the state of a slice that did not get the Lease. `seen`: LockHeld.seen, the version of the Lease and since
+    when it has not changed; `waited`: seconds that the run has waited in all."""
     return f"{_WAIT}{json.dumps([*seen, waited])}"
 
 
 def unpack_wait(text: str | None) -> tuple[tuple[str, float], float]:
-    """Nothing seen and nothing waited, where the slice before did not wait."""
+    """(seen, waited) of pack_wait; nothing seen and nothing waited where the slice before did not wait."""
     if not text or not text.startswith(_WAIT):
         return ("", 0.0), 0.0
     version, since, waited = json.loads(text[len(_WAIT) :])
@@ -78,7 +79,8 @@ def unpack_wait(text: str | None) -> tuple[tuple[str, float], float]:
 def pack_left(text: str | None, holder: str) -> str:
     """Encode the state of a slice that ended because the API did not answer.
 
-    `text`: its own cursor, `holder`: its name. One of them may stand on the Lease, and is at work no more.
+    `text`: the cursor that it was given, `holder`: its name as holder of the Lease. The Lease may name it, or a slice
+    before it, and none of them works any more.
     """
     before = unpack(text)
     known = [before.lease["spec"]["holderIdentity"]] if before is not None else [*unpack_left(text)]
@@ -86,11 +88,12 @@ def pack_left(text: str | None, holder: str) -> str:
 
 
 def unpack_left(text: str | None) -> frozenset[str]:
+    """Holders of the Lease that pack_left noted; empty where `text` is something else."""
     return frozenset(json.loads(text[len(_LEFT) :])) if text and text.startswith(_LEFT) else frozenset()
 
 
 def needed_fields(node: Obj) -> Obj:
-    """The fields of a Node that a slice reads, without the record."""
+    """A Node with the fields that a slice reads, and of its annotations our cordon alone: no record."""
     meta, spec, status = node["metadata"], node.get("spec") or {}, facts.status(node)
     ready = facts.condition(node, "Ready")
     notes = {k: v for k, v in facts.annotations(node).items() if k == names.CORDON}

@@ -24,7 +24,11 @@ _MIGRATED = frozenset({"LiveMigrate", "LiveMigrateIfPossible"})
 
 
 def dry_run_evictions(client: Client, observer: Observer, plan: dict[str, Any]) -> dict[str, Any]:
-    """The plan, and what the server says to it: also which rights a drain would miss, now or at its end."""
+    """Evict, as a dry run, each VM that `plan` would evict, and give `plan` with the answers written into it.
+
+    `plan`: the module's result, as work.check_now gives it. A row of `vms` whose eviction was refused gets `reason`,
+    `message`, `remedy` and `plane`; a right that a drain would miss, now or at its end, is one of `findings`.
+    """
     missing = missing_for_a_drain(client, observer.watches.vmis.items())
     if missing:
         plan["findings"].append(Finding(Reason.Forbidden, missing).to_dict(Platform.KUBEVIRT))

@@ -105,7 +105,7 @@ class KubeVirtPlatform:
         return ()  # storage and networks are the cluster's
 
     def wait(self, seconds: float, gather: float = 0.0) -> None:
-        """Until a watch reports a change, or for that time.
+        """Wait until a watch reports a change, or for that time. Raises KubeError. `gather` is not used here.
 
         After a failed migration nothing wakes KubeVirt's evacuation controller but a change of
         the Node: where a marked VM stands without a migration, one is made.
@@ -145,7 +145,7 @@ class KubeVirtPlatform:
     # The record
 
     def load(self) -> NodeRecord | None:
-        """Raises NodeUnknown, RecordError, KubeError."""
+        """Read the Node, and the record on it; None: it has none. Raises NodeUnknown, RecordError, KubeError."""
         return self.records.load(self._read_node())
 
     def _read_node(self) -> dict[str, Any]:
@@ -157,13 +157,16 @@ class KubeVirtPlatform:
         return node
 
     def record_from_lease(self, lease: dict[str, Any] | None, run_id: str) -> NodeRecord | None:
-        """Like `load`, for the Node that had this name before. Raises RecordError."""
+        """The record that the Lease keeps of a deleted Node of this name; None where this is the same Node.
+
+        Where only the runs that worked on that one are known, the record has these and no VMs. Raises RecordError.
+        """
         if lease is None:
             return None
         return lease_notes.record_from_lease(lease, self.records, self._uid, run_id)
 
     def lease_annotations(self, notes: dict[str, str], run_id: str) -> dict[str, str]:
-        """What the Lease holds, and this run."""
+        """The annotations of the Lease, with this run among those that worked on the Node."""
         return lease_notes.with_run(notes, self._uid, run_id)
 
     def _node_gone(self, record: NodeRecord) -> None:
@@ -182,7 +185,9 @@ class KubeVirtPlatform:
     # From slice to slice
 
     def resume(self, cursor: Cursor) -> NodeRecord:
-        """Like `load`, from what the previous slice handed over; the Node is read only now and then."""
+        """Take over the state of the previous slice, and give its record. The Node is read only if the last read is
+        more than _NODE seconds ago. One that is gone ends no run here: the next look tells. Raises KubeError,
+        RecordError."""
         self.records.instances = {u: Instance(**raw) for u, raw in cursor.instances.items()}
         self.records.pods = cursor.pods
         self.client.streams_lists = cursor.streams_lists
@@ -206,7 +211,8 @@ class KubeVirtPlatform:
         return NodeRecord.from_json(cursor.record)
 
     def make_cursor(self, lease: dict[str, Any], record: str, saved: tuple[str, float]) -> Cursor:
-        """`record`: as it is now. `saved`: as it was last written, and when."""
+        """The state for the next slice. `lease`: as our last write left it. `record`: as it is now, in JSON. `saved`:
+        that as it was last written, and when."""
         node, cluster = self.observer.own() or {}, self.observer.cluster
         return Cursor(
             lease=lease,
@@ -305,7 +311,7 @@ class KubeVirtPlatform:
         return why
 
     def _room(self, wanted: int) -> int:
-        """How many of so many migrations may be asked for now."""
+        """How many of `wanted` migrations may be requested now."""
         if not wanted or self.turns is None or self._record is None:
             return wanted
         cluster = self.observer.need_cluster(self.now(), _LIMITS)

@@ -18,7 +18,8 @@ Obj = dict[str, Any]
 
 
 def migration_progress(observer: Observer, record: NodeRecord, wanted: int) -> MigrationProgress:
-    """The migrations as last observed. `wanted`: how many are to be requested."""
+    """Count the migrations as last observed. `wanted`: how many are about to be requested, which are left to migrate
+    even where the record does not say so yet."""
     here = {facts.identity(v): v for v in observer.watches.vmis.items() if not facts.final(v)}
     queued = slots = left = 0
     for uuid in {**here, **record.vms}:

@@ -64,7 +64,8 @@ def nudges(vms: Sequence[Mapping[str, Any]]) -> int:
 
 
 def needs(outcome: Slice, known: Mapping[str, Instance]) -> list[dict[str, str]]:
-    """Hooks that have to be answered. The name is the plain one, its namespace is beside it."""
+    """A row for each hook that has to be answered: those of hooks.pending_rows, with the VM's plain name, and its
+    namespace beside it."""
     found = hooks.pending_rows(outcome.decision, outcome.record)
     for need in found:
         one = known.get(need["uuid"])

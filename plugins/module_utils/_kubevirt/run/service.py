@@ -80,14 +80,15 @@ def _lock(client: Client, request: Request) -> Lock:
 
 
 def _release_kept(client: Client, request: Request) -> None:
-    """Release the Lease, so that a restore does not have to wait until it expires."""
+    """Release the Lease that the slice before kept for this one, so that a restore need not wait until it expires."""
     cursor = unpack(request.cursor) if request.begun else None
     if cursor is not None:
         _lock(client, request).release_kept(cursor.lease)
 
 
 def _end_what_was_begun(platform: KubeVirtPlatform, request: Request, let_finish: bool) -> None:
-    """End a slice that finds its roll aborted: earlier slices have requested migrations."""
+    """End what earlier slices of this run have requested, where this one finds its roll aborted. It does nothing
+    unless it gets the Lease that they kept. `let_finish`: migrations that run may end."""
     cursor = unpack(request.cursor) if request.begun else None
     lock = platform.lock = _lock(platform.client, request)
     lock.annotate = _annotations(platform, request)
@@ -100,7 +101,7 @@ def _end_what_was_begun(platform: KubeVirtPlatform, request: Request, let_finish
 
 
 def _annotations(platform: KubeVirtPlatform, request: Request) -> Callable[[dict[str, str]], dict[str, str]]:
-    """What the node's Lease says while this slice has it."""
+    """A function for Lock.annotate: the annotations of the node's Lease while this slice holds it."""
     processes = {PROCESSES: lives.noted(request.playbook)}
     return lambda notes: {**platform.lease_annotations(notes, request.run_id), **processes}
 

@@ -53,13 +53,13 @@ def note_wanted(obs: Observation, node: str, policy: Policy, known: Mapping[str,
 
 
 def asked(vm: VM, policy: Policy) -> dict[str, Any]:
-    """Nothing, for a VM that does not migrate."""
+    """The migration settings that the VM's rule asks for, option -> value; {} for a VM that does not migrate."""
     choice = choose(vm, policy)
     return dict(choice.asked) if choice.way in _MIGRATES else {}
 
 
 def rows(one: Instance) -> list[dict[str, str]]:
-    """Result form: a row for each setting that differs from what applies."""
+    """A row for each setting that differs from the one that applies: setting, wanted, applies, remedy, all text."""
     found = []
     for setting, wanted in one.wanted.items():
         applies = _applies(setting, one.settings)
@@ -78,7 +78,7 @@ def _applies(setting: str, settings: Mapping[str, Any]) -> Any:
 
 
 def remedy(setting: str, wanted: Any) -> str:
-    """Where the setting is made."""
+    """Where the user can set it, as a sentence."""
     if setting in _FIELDS:
         value = f"{wanted}Mi" if setting == "bandwidth" else _text(wanted)
         return f"Make a MigrationPolicy that selects the VM, with {_FIELDS[setting]}: {value}."
@@ -98,13 +98,16 @@ def _text(value: Any) -> str:
 
 
 def sentence(row: Mapping[str, str], who: str = "") -> str:
-    """One difference. `who`: the rule."""
+    """One difference as a sentence. `row`: of `rows`; `who`: the rule that asks for it."""
     by = f" ({who})" if who else ""
     return f"{row['setting']} should be {row['wanted']}{by}; KubeVirt's own applies: {row['applies']}. {row['remedy']}"
 
 
 def lines(vms: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Printable lines: each difference once, with the VMs that have it."""
+    """Lines to print: each difference once, with the names of the first five VMs that have it.
+
+    `vms`: rows of the result, with `unmet_settings`, `decided_by` and `name`.
+    """
     reported: dict[str, list[str]] = {}
     for vm in vms:
         for row in vm.get("unmet_settings") or ():

@@ -27,7 +27,7 @@ _STUCK = 0.9
 
 
 class Withdrawal:
-    """For one slice."""
+    """Withdraws the requests of one slice. Keeps what it asked, so that it asks once a second and not at each look."""
 
     def __init__(self, client: Client, observer: Observer, records: Records, signature: Signature) -> None:
         self._client = client
@@ -40,7 +40,10 @@ class Withdrawal:
         self._deleted: dict[str, float] = {}  # UID of a migration -> when we deleted it
 
     def withdraw(self, action: Action, record: NodeRecord) -> Finding | None:
-        """Only what is ours. What others asked for stays, the descheduler's mark too."""
+        """Withdraw the mark and the migrations of this VM that are ours; None, or why that was refused.
+
+        What others asked for stays, the descheduler's mark too.
+        """
         if time.monotonic() - self._asked.get(action.vm, -1e9) < _ASK_AGAIN:
             return self._refused.get(action.vm)
         self._asked[action.vm] = time.monotonic()
@@ -84,9 +87,10 @@ class Withdrawal:
                 self._do(WithdrawalStep.DELETE, migration, None)
 
     def note_withdrawn(self, record: NodeRecord) -> dict[str, Finding]:
-        """On the VMs, that it was: in an abort when all has ended, since that goes first.
+        """Say on the VMs that their request was withdrawn: an Event, and our annotation goes.
 
-        UUID -> what went wrong. What a killed run leaves is removed by the end of the restore.
+        An abort withdraws first, and this is done when all migrations have ended. Gives UUID -> what went wrong. What
+        a killed run leaves is removed by the end of the restore.
         """
         wrong: dict[str, Finding] = {}
         aborts = record.intent == Intent.ACTIVE.value

@@ -73,7 +73,7 @@ class Request:
 
 
 def connect(request: Request, machines: bool = False) -> KubeVirtPlatform:
-    """`machines`: whatever the rules ask for."""
+    """The platform of the request's node. `machines`: read VirtualMachines too, whether rules ask for it or not."""
     machines = machines or request.machines
     return KubeVirtPlatform(
         Client(request.auth),
@@ -88,7 +88,11 @@ def connect(request: Request, machines: bool = False) -> KubeVirtPlatform:
 def do_slice(
     platform: KubeVirtPlatform, request: Request, old: NodeRecord | None, saved: tuple[str, float], lock: Lock
 ) -> dict[str, Any]:
-    """`old`, `saved`: the record; and as it was last written, and when."""
+    """Work on the node, whose Lease is `lock`, and give the module's result; `cursor` is in it where the Lease is kept.
+
+    `old`: the record; None: there is none. `saved`: its text as it was last written, and when by the platform's clock.
+    Raises what service.run_slice raises.
+    """
     if old is None and request.intent is Intent.ACTIVE:
         return nothing_to_restore(platform, request)
     check_owner(old, request)
@@ -155,7 +159,7 @@ def _work(
 
 
 def call_off(platform: KubeVirtPlatform, engine: Engine, request: Request, let_finish: bool) -> None:
-    """The abort wants it, and no longer the roll."""
+    """End what this run has requested, for the abort of its roll: writes no longer ask the roll, which is closed."""
 
     def before_write() -> None:
         if platform.lock is not None:
@@ -186,6 +190,7 @@ def note(platform: KubeVirtPlatform, request: Request, found: dict[str, Any]) ->
 
 
 def nothing_to_restore(platform: KubeVirtPlatform, request: Request) -> dict[str, Any]:
+    """The module's result of a restore where there is no record. Raises KubeError."""
     node = platform.client.get(names.node(request.node))
     found = report.nothing(Platform.KUBEVIRT, request)
     found = replace(found, cordoned_by_others=cordoned(node), closed=closed_beside_cordon(node))
@@ -195,7 +200,10 @@ def nothing_to_restore(platform: KubeVirtPlatform, request: Request) -> dict[str
 def check_now(
     platform: KubeVirtPlatform, request: Request, policy: Callable[[], Policy] | None = None
 ) -> tuple[dict[str, Any], Checked]:
-    """What a run would do now, in result form; and what it was decided on. Only reads."""
+    """Decide what a run would do now: the module's result, and what it was decided on. Only reads.
+
+    `policy`: asked for once the cluster was read; None: the request's.
+    """
     seen = check(platform, request, policy)
     pods = PodsResult()
     if request.intent is Intent.DRAINED:

@@ -12,7 +12,8 @@ LONGEST = 200  # characters of what another host has written
 
 
 def read_owner_note(content: bytes) -> dict[str, str]:
-    """What its owner wrote into the volume; {}: nothing (an older version), or nothing readable."""
+    """Parse what the owner wrote into the volume of a claim or slot: run, by, at, name and target, each where it is
+    known. {}: nothing (an older version), or nothing readable."""
     try:
         raw = load_json(content)
     except ValueError:
@@ -27,7 +28,10 @@ def _plain(text: str) -> str:
 
 
 def owner_text(claim: Reservation, owner_note: Mapping[str, str], name: str) -> str:
-    """`name`: of the VM, as a host reports it now; empty: none does."""
+    """Name the VM and its source, with run, requester and time as far as `owner_note` has them.
+
+    `name`: of the VM, as a host reports it now; empty: none does.
+    """
     text = f"{owner_note.get('name') or name or claim.vm} from {claim.source}"
     parts = [f"run {owner_note['run']}"] if owner_note.get("run") else []
     parts += [f"of {owner_note['by']}"] if owner_note.get("by") else []
@@ -36,7 +40,10 @@ def owner_text(claim: Reservation, owner_note: Mapping[str, str], name: str) -> 
 
 
 def claim_text(claim: Reservation, target: str, found: ClaimState, who: str, is_there: bool) -> str:
-    """One sentence or two. `is_there`: the target has a domain of it."""
+    """Say in one sentence or two, without the last full stop, how the claim stands and what can be done about it.
+
+    `who`: its owner_text. `is_there`: the target has a domain of the VM.
+    """
     source = claim.source
     by_hand = f"on {target}: virsh vol-delete --pool virtops {format_name(claim)}"
     if found is ClaimState.QUIET:

@@ -26,9 +26,8 @@ OwnerNote = Callable[[], Mapping[str, str]]
 class Claims:
     """The claims that one host makes on the others. `hosts`: all of the fleet.
 
-    `owner_note`: what a claim says of its owner.
-    `unreachable`: hosts that did not answer just now; they
-    are not waited for once more.
+    `owner_note`: gives what a claim says of its owner: see read_owner_note. `unreachable`: gives the hosts that did not
+    answer just now; they are not waited for once more.
     """
 
     def __init__(
@@ -180,7 +179,7 @@ class Claims:
 
 
 def too_few(of: Sequence[str], silent: Mapping[str, str]) -> Finding:
-    """Most of the hosts that count the slots do not answer."""
+    """The finding where no majority of the hosts that count the slots (`of`) answers. `silent`: host -> why."""
     unreachable = "; ".join(f"{name}: {silent[name]}" for name in of if name in silent)
     text = f"Slots are counted on {', '.join(of)}, and a majority of them must answer. {unreachable}"
     return Finding(Reason.PeerUnreachable, text)
@@ -193,7 +192,8 @@ def _slots_in(names: Sequence[str]) -> set[str]:
 def _keep_on(
     target: Host, source: str, actions: list[Action], stood: Collection[str], limits: Limits, answers: Answers
 ) -> list[Action]:
-    """Read the target with our reservations on it. Too much: the last ones go first."""
+    """Read the target with our reservations on it, and give the actions whose reservation stays. Too much: the last
+    ones go first. `stood`: VMs whose reservation was there before. Fills `answers`: UUID -> None, or why not."""
     read = target.read(False)
     if read.error:
         why = Finding(Reason.PeerUnreachable, f"{target.name}: {read.error}")

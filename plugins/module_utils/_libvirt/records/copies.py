@@ -42,7 +42,8 @@ class Copies:
         self.left: list[str] = []  # peers on which one could not be removed, with why
 
     def write(self, record: NodeRecord, known: Mapping[str, str]) -> None:
-        """On the first two peers that take one. Raises nothing: see `missing` and `warning`."""
+        """Write the record and `known` (UUID -> definition) to the first two peers that take them. Raises nothing: see
+        `missing` and `warning`."""
         text = json.dumps({"record": record.to_json(), "definitions": known})
         self.written, self.failed = 0, []
         for name, peer in self._peers.items():
@@ -79,7 +80,8 @@ class Copies:
         )
 
     def read(self, record: NodeRecord) -> Found:
-        """Read copies of this maintenance only, and of each VM the definition that this host saved."""
+        """Read the copies of this maintenance from all peers. A definition counts only if its digest is the one that
+        this host wrote into the record. Raises nothing."""
         found = Found({}, [])
         for name, peer in self._peers.items():
             try:
@@ -98,7 +100,7 @@ class Copies:
         return found
 
     def delete(self) -> None:
-        """The maintenance is over. Raises nothing: see `warning`."""
+        """Remove the copies from all peers that answer. Raises nothing: see `warning`."""
         self.written, self.failed, self.left = 0, [], []
         for name, peer in self._peers.items():
             try:

@@ -29,7 +29,7 @@ class Written:
         self.torn: set[str] = set()  # read as not there; they go when they are written anew
 
     def read(self, what: str) -> str | None:
-        """None: it was never written. Raises RecordError when it is unreadable.
+        """Read `what` ("record", "definitions"). None: it was never written. Raises RecordError when it is unreadable.
 
         A first generation that is torn and alone was being written when the run was killed.
         Every act comes after that write, so nothing was done, and there is nothing to know. But
@@ -46,7 +46,8 @@ class Written:
             raise RecordError(text) from exc
 
     def write(self, what: str, text: str) -> None:
-        """What `read` found torn goes first: with a second torn one, none of them could go."""
+        """Write a new generation. What `read` found torn is deleted first: with a second torn one, none of them could
+        be."""
         if what in self.torn:
             self._source.store.delete_record(self.prefix + what)
             self.torn.discard(what)
@@ -71,7 +72,8 @@ class Definitions:
         self.unread: set[str] = set()  # about to be stopped, and its definition is an old one
 
     def to_start_from(self, record: NodeRecord) -> Mapping[str, str]:
-        """The definitions that a VM can be started from. Raises RecordError."""
+        """UUID -> the definition from which that VM can be started. One that is only an old one is left out (`unread`).
+        Raises RecordError."""
         known = self._read(record)
         return {u: xml for u, xml in known.items() if u not in self.unread}
 
@@ -119,7 +121,8 @@ class Definitions:
             self._written.write("record", record.to_json())
 
     def renew_copies(self, record: NodeRecord) -> None:
-        """VMs have ended otherwise since the copy was made: whoever needs it has to know."""
+        """Write the copies again, where VMs have ended since they were made: whoever needs one has to know how.
+        Raises nothing."""
         try:
             known = self._whole(record)
         except RecordError:
@@ -128,14 +131,14 @@ class Definitions:
             self._copies.write(record, known)
 
     def forget(self) -> None:
-        """The maintenance is over."""
+        """Delete the definitions and their copies: the maintenance is over."""
         self._copies.delete()
         self._written.delete("definitions")
         self._copied = self._known = None
         self._lost = ""
 
     def _whole(self, record: NodeRecord) -> Mapping[str, str]:
-        """Raises RecordError when one that may be needed is not known."""
+        """The definitions that are known. Raises RecordError when one that may be needed is not."""
         known = self._read(record)
         if self._lost:
             raise RecordError(self._lost)
@@ -166,7 +169,7 @@ class Definitions:
         )
 
     def _from_copies(self, record: NodeRecord) -> Mapping[str, str]:
-        """They are damaged or not there. What cannot be read from here any more, the copies have.
+        """Read from the peers what is damaged or missing here, as far as a VM may have to be started from it.
 
         Not there, and in no copy of all peers: nothing was done yet, or somebody wants to go on
         without. A peer that does not answer may have the only copy.

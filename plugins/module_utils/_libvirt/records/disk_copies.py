@@ -20,7 +20,7 @@ _RUNS = frozenset({State.RUNNING, State.PAUSED})
 
 
 class DiskCopies:
-    """Disk copies of the drained host and its peers."""
+    """Completes what migrations from the drained host that copied disks left undone, on it and on its peers."""
 
     def __init__(self, source: Host, peers: Mapping[str, Host]) -> None:
         self._source = source
@@ -34,6 +34,7 @@ class DiskCopies:
         return [f"On {name}: {text}" for (name, _note), texts in sorted(self._left.items()) for text in texts]
 
     def check(self, reads: Mapping[str, HostNow], held: Collection[str]) -> None:
+        """Go through the notes of copied disks on all hosts. `held`: UUIDs of VMs that the holder works on."""
         mine = reads[self._source.name]
         if mine.error:
             return
@@ -52,7 +53,7 @@ class DiskCopies:
                     self._done.add((read.name, note))
 
     def _stamp(self, uuid: str, reads: Mapping[str, HostNow]) -> bool:
-        """ctimes of the files that a migrated VM left behind."""
+        """Note the ctimes of the files that a migrated VM left behind here. False: it is not seen to run elsewhere."""
         mine = reads[self._source.name]
         others = [read for read in reads.values() if read is not mine and not read.error]
         found = [read.domains[uuid].state for read in others if uuid in read.domains]
@@ -62,7 +63,7 @@ class DiskCopies:
         return True
 
     def _clear(self, uuid: str, reads: Mapping[str, HostNow], there: HostNow, note: str) -> bool:
-        """Remove half copies on a peer, made for a VM that stayed here.
+        """Remove half copies on a peer, made for a VM that stayed here. False: it is too early to tell.
 
         Of one that runs there they are no half copies any more. One that is off here may run
         elsewhere, and be on its way from there.

@@ -30,7 +30,8 @@ from .protected import Kept
 
 
 def read(host: str, peers: Iterable[Host]) -> tuple[NodeRecord, Mapping[str, str]] | None:
-    """The newest copy that any of these peers has. One that cannot be read is none."""
+    """The newest copy that any of these peers has: the record, and UUID -> definition. None: no peer has one that can
+    be read."""
     found = []
     for peer in peers:
         try:
@@ -46,7 +47,10 @@ def read(host: str, peers: Iterable[Host]) -> tuple[NodeRecord, Mapping[str, str
 
 
 def with_drained(kept: Kept | None, host: str, peers: Mapping[str, Host], facts: HostFacts) -> Kept | None:
-    """`kept` with what a drain knows beside it. `facts`: of the peer that judges."""
+    """`kept` with the VMs that only the copy of a drain has, or has newer; None: nobody has anything.
+
+    `facts`: of the peer that judges.
+    """
     copy = read(host, peers.values())
     if copy is None:
         return kept
@@ -111,7 +115,8 @@ def _volumes(spec: DomainSpec) -> list[dict[str, object]]:
 
 
 def _stays(spec: DomainSpec, facts: HostFacts) -> tuple[Finding, ...]:
-    """Seen from here. Of a path on the host that died it is not known what it was."""
+    """Why the VM cannot be started elsewhere, as seen from here; empty: it can. Of a path on the host that died it is
+    not known what it was."""
     named = [disk for disk in spec.disks if disk.type == "network" and (disk.chain_ends or disk.format == "raw")]
     doubt = [f"{disk.dev} ({disk.source})" for disk in spec.disks if not disk.empty and disk not in named]
     if doubt:

@@ -22,7 +22,7 @@ def keep(store: Store, record: NodeRecord) -> None:
 
 
 def kept_in(store: Store) -> list[NodeRecord]:
-    """The oldest first. What cannot be read is history that is lost, and no reason to fail."""
+    """The records that were kept, the oldest first. What cannot be read is lost history, and no reason to fail."""
     try:
         text = store.read_record(VOLUMES)
         return [] if text is None else [NodeRecord.from_json(one) for one in load_json(text)]

@@ -50,13 +50,13 @@ class Kept:
     locked: list[str] = field(default_factory=list)
 
     def refuse(self, refused: Mapping[str, Mapping[str, tuple[Finding, ...]]]) -> None:
-        """By UUID: further hosts that refuse the VM."""
+        """Add hosts that cannot take a VM. `refused`: UUID -> host -> why."""
         self.vms = [
             replace(vm, cold_refused_by={**(vm.cold_refused_by or {}), **refused.get(vm.uuid, {})}) for vm in self.vms
         ]
 
     def to_json(self) -> str:
-        """Without `at` two of the same content are the same text."""
+        """The text of the volume. Two with the same content differ in `at` alone."""
         plain = {k: v for k, v in vars(self).items() if k not in ("vms", "at")}
         return json.dumps({"schema": SCHEMA, "at": self.at, **plain, "vms": [_vm_to_dict(vm) for vm in self.vms]})
 
@@ -128,8 +128,11 @@ def _found(raw: Mapping[str, str]) -> Finding:
 
 
 def write(kept: Kept, keepers: Iterable[Host], acts: bool = True) -> tuple[list[str], list[str], bool]:
-    """(peers that have it now, peers that took none, with why, was or would anything be written). Where it stands
-    already nothing is written."""
+    """Write `kept` to these peers. A peer that has the same content already is left alone.
+
+    Gives (peers that have it now, peers that took none, with why, whether anything was written or, with `acts` False,
+    would be).
+    """
     have, failed, changed, text = [], [], False, kept.to_json()
     for peer in keepers:
         try:
@@ -153,8 +156,10 @@ def _without_time(text: str) -> Any:
 
 
 def read(host: str, keepers: Sequence[Host]) -> tuple[Kept | None, list[str]]:
-    """(the newest that any of these peers has, why others have none). Raises RecordError where two of one time differ:
-    one of them was changed by somebody."""
+    """(the newest that any of these peers has, or None; peers that could not be read, with why).
+
+    Raises RecordError where one is unreadable, or two of the same time differ: somebody has changed one of them.
+    """
     found: dict[str, str] = {}
     unread = []
     for peer in keepers:

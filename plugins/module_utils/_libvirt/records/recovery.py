@@ -32,7 +32,9 @@ class RecoveryVolumes(RollVolumes):
         self.prefix = f"{RECOVERY}.{host}"
 
     def change(self, act: Callable[[Recovery | None], Recovery | None]) -> Recovery | None:
-        """Read, have it changed, write; again where somebody else wrote meanwhile. None: nothing is to be written.
+        """Read the record, let `act` change it, and write what `act` gives; again where somebody else wrote meanwhile.
+
+        Gives the record as it was written. None: `act` gave None, so nothing was written.
 
         Raises RecordError, RollUnreadable.
         """
@@ -46,16 +48,16 @@ class RecoveryVolumes(RollVolumes):
         raise RecordError(f"{self.prefix} was changed by others {_TRIES} times during the write: run again")
 
     def end(self, host: str) -> None:
-        """The recovery is over. An empty record says so: a keeper that is away now has an older one, which must not
-        be taken for the last word when it is back."""
+        """Write that the recovery is over. An empty record says so: a keeper that is away now has an older one, which
+        must not be taken for the last word when it is back. Raises what `change` raises."""
         self.change(lambda _old: Recovery(host))
 
 
 def note_takeovers(hosts: Mapping[str, Host], reads: Mapping[str, HostNow], own: str, obs: Observation) -> None:
-    """Note takeovers for a drain or restore of the host `own`. Raises RecordError.
+    """Note in `obs` what recoveries say, for a drain or restore of the host `own`. Raises RecordError.
 
-    In `obs`: a VM of this host that was taken over is not started here; one that a recovery is about to start here
-    is awaited.
+    A VM of this host that was started elsewhere is kept off (`kept_off`). One that a recovery is about to start here
+    becomes a reservation that does not end by waiting. `reads`: the last read of each host.
 
     A cordon is written before this is read, the record before the cordon is read (`fleet`): so of a drain and a
     recovery one sees the other.
@@ -75,7 +77,8 @@ def note_takeovers(hosts: Mapping[str, Host], reads: Mapping[str, HostNow], own:
 
 
 def _newest(hosts: Mapping[str, Host], names: Mapping[str, Iterable[str]]) -> list[Recovery]:
-    """The newest record of each dead host, among the hosts that were read."""
+    """The newest record of each dead host, among the hosts that were read. `names`: host -> its volumes. A host that
+    does not answer now is passed over. Raises RecordError for a record that cannot be read."""
     found: dict[str, tuple[int, str, str]] = {}
     for name, volumes in names.items():
         for head in {split_generation(volume)[0] for volume in volumes}:

@@ -48,7 +48,7 @@ def system_clock() -> Clock:
 
 
 def fleet_of(own: HostConfig, peers: Iterable[HostConfig], acts: bool = True) -> dict[str, Host]:
-    """The hosts of a fleet by name, connected to when they are asked."""
+    """The hosts of a fleet by name; each is connected to when it is first asked. `acts` False: check mode."""
     return {own.name: Host(own, acts=acts), **{peer.name: Host(peer, open_peer, acts=acts) for peer in peers}}
 
 
@@ -82,7 +82,8 @@ def check_host(
 
 
 def check_dead(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str) -> Roll | None:
-    """Before this host is recovered: no roll works on it. The roll that there is. Raises RollRefused, RecordError."""
+    """Before this host is recovered: no roll works on it. Gives the roll that there is; None: there is none, or too few
+    hosts answer to tell. Raises RollRefused, RecordError."""
     volumes = RollVolumes(hosts, quorum_hosts)
     try:
         return owner.check_dead(volumes, host, roll_run, system_clock())
@@ -143,6 +144,8 @@ class RollVolumes:
         self._threads.close()
 
     def read(self) -> tuple[Roll | None, Seen]:
+        """The newest record, None where there is none; and host -> its generations, which `write` takes. Raises
+        RollUnreadable where no majority answers."""
         found, errors = self._ask(self._quorum, self._read)
         if not are_majority(found, self._quorum):
             raise RollUnreadable(
@@ -169,6 +172,8 @@ class RollVolumes:
             raise RecordError(f"{exc} ({where}). Nothing was changed.") from exc
 
     def write(self, roll: Roll, seen: Seen) -> bool:
+        """Write the next generation to the hosts of `seen`. False: somebody else wrote since that was read. Raises
+        RollUnreadable where no majority took it, and what `before_write` raises."""
         self.before_write()
         number = max((n for have in seen.values() for n in have), default=0) + 1
         text, made = roll.to_json(), []
@@ -231,7 +236,7 @@ class RollVolumes:
         )
 
     def _recovered(self, names: Mapping[str, Iterable[str]]) -> dict[str, str]:
-        """What is said of hosts that died. It is told and decides nothing."""
+        """Dead host -> a sentence on its recovery. It is reported, and nothing is decided by it."""
         heads = {split_generation(volume)[0] for volumes in names.values() for volume in volumes}
         told = {}
         for head in (head for head in heads if head.startswith(f"{RECOVERY}.")):
@@ -260,7 +265,9 @@ class RollVolumes:
         return self._ask_all(names, question)
 
     def _ask_all(self, names: Sequence[str], question: Callable[[Host], T]) -> tuple[dict[str, T], dict[str, str]]:
-        """Ask all; a late answer does not count."""
+        """Ask all at the same time: (answers, why the others gave none). A host that still owes an answer to an earlier
+        question is not asked, and is late; so is one that does not answer within PATIENCE, or within _GRACE after a
+        majority did."""
         asked = [name for name in names if name not in self._late or self._late[name].done.is_set()]
         tasks = {name: self._threads.submit(_guarded(self._hosts[name], question)) for name in asked}
         answers: dict[str, T] = {}
@@ -291,7 +298,7 @@ class RollVolumes:
         return answers, {**dict.fromkeys(late, _LATE), **errors}
 
     def _read(self, host: Host) -> tuple[list[int], tuple[int, str] | None]:
-        """The generations on this host, and the newest whole one."""
+        """The generations on this host, and the newest whole one, as (number, text)."""
         have: list[int] = host.store.generations(self.prefix)
         try:
             found: Any = host.store.read_generation(self.prefix)

@@ -31,8 +31,8 @@ _STUCK = frozenset({ClaimState.UNREADABLE, ClaimState.WITHOUT_ID, ClaimState.HAL
 class StaleClaims:
     """Looks at the claims of others at each observation. `acts` False: it only reports.
 
-    `told`: what a person should know. `elsewhere`: claims on other hosts of whose owners nothing
-    was heard at the last look.
+    `reported`: sentences for people, each once. `elsewhere`: sentences on claims on other hosts, of whose owners
+    nothing was heard at the last look.
     """
 
     def __init__(
@@ -51,7 +51,10 @@ class StaleClaims:
         self.elsewhere: list[str] = []
 
     def check(self, found: Mapping[str, HostNow], obs: Observation) -> None:
-        """`found`: the last read of the hosts. Notes in `obs` whose the claims on its node are."""
+        """Judge each claim of another host, remove those whose owner is dead, and slots without a claim.
+
+        `found`: the last read of the hosts. Notes in `obs.inbound` whose each claim is, and whether waiting helps.
+        """
         reads = dict(found)
         watch = OwnerWatch(_load(self._path))
         before, keys = dict(watch.notes), set()
@@ -77,7 +80,8 @@ class StaleClaims:
         self._sweep_slots(reads)
 
     def release_own(self, found: Mapping[str, HostNow], held: Collection[str], release: GiveBack) -> None:
-        """Release unused claims of a host that has no record.
+        """Release the claims that this host, which has no record, still has on any host, where nothing of the VM is
+        under way. `release`: gives one back. What was done, and what stays and why, is in `reported`.
 
         Its owner is here, so nobody has to be watched: no other slice runs beside this one, and
         `held` is what its holder works on, read before `found`.
@@ -144,7 +148,7 @@ class StaleClaims:
         return owner_text(claim, owner_note, names[0] if names else "")
 
     def _content(self, host: str, volume: str) -> bytes:
-        """The content as originally written. b"": empty, or it cannot be read."""
+        """The content of a claim or slot, read once: nobody changes it. b"": empty, or it cannot be read now."""
         if (host, volume) not in self._contents:
             try:
                 self._contents[host, volume] = self._hosts[host].store.read(volume)
@@ -155,7 +159,8 @@ class StaleClaims:
     # Taking away
 
     def _remove(self, claim: Reservation, target: str, seen: OwnerState, reads: Reads) -> ClaimState:
-        """Its owner was proven dead. What became of the claim, or why it stays."""
+        """Remove the claim of an owner that was proven dead, unless that shows a sign of life meanwhile. Gives the
+        state of the claim after that."""
         try:
             entries = _entries(self._hosts[claim.source].store, claim.source, claim.vm)
             if is_half_moved(seen, target, entries):
@@ -179,15 +184,15 @@ class StaleClaims:
         return ClaimState.IN_USE  # for this observation; it is not there at the next one
 
     def _is_back(self, claim: Reservation, target: str, seen: OwnerState) -> bool:
-        """Read after the claim was removed. What cannot be read may be back."""
+        """Has the owner returned, read after the claim was removed? True where the target cannot be read."""
         fresh = {name: self._hosts[name].read(True) for name in (claim.source, target)}
         if fresh[target].error:
             return True
         return owner_returned(seen, self._see(claim, target, fresh))
 
     def _finish(self, claim: Reservation, target: str, seen: OwnerState, entries: Collection[VMRecord]) -> None:
-        """It has arrived: what its drain would have done last of all. While the claim stands,
-        nobody takes for its own what is read of the VM there."""
+        """Where the VM has arrived, do what its drain would have done last of all: finish_arrival. Before the claim
+        goes: while it stands nobody takes for its own what is read of the VM there."""
         if seen.there not in (State.RUNNING, State.PAUSED):
             return
         dom = self._hosts[target].domain(claim.vm)

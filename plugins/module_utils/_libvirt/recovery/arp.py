@@ -24,7 +24,7 @@ _SOL_PACKET, _ADD_MEMBERSHIP, _PROMISCUOUS = 263, 1, 1
 
 
 def table(path: str = _TABLE) -> dict[str, list[str]]:
-    """MAC -> its addresses, as this host knows them."""
+    """Read this host's ARP table: MAC -> its IPv4 addresses. {}: it cannot be read."""
     found: dict[str, list[str]] = {}
     try:
         with open(path, encoding="ascii", errors="replace") as stream:
@@ -49,8 +49,11 @@ def nics(definition: str, networks: Mapping[str, str]) -> list[tuple[str, str]]:
 def heard(
     guests: Mapping[str, Iterable[tuple[str, str]]], addresses: Mapping[str, Sequence[str]], seconds: float
 ) -> tuple[str, ...] | None:
-    """Guests that spoke within these seconds, with the sign. `guests`: name -> its (bridge, MAC); `addresses`: by MAC.
-    None: nobody could listen on any of these bridges."""
+    """Ask the guests by ARP, and listen for this many seconds: a text for each that spoke, with its name and the sign.
+
+    `guests`: name -> its (bridge, MAC). `addresses`: MAC -> addresses to ask for, beside those of `table`. None: this
+    host could listen on none of these bridges.
+    """
     nics = {(bridge, mac.lower()): guest for guest, found in guests.items() for bridge, mac in found}
     known = table()
     with ExitStack() as stack:

@@ -40,7 +40,11 @@ class _Elsewhere(Exception):
 
 
 class Fleet:
-    """`own`: the peer that this runs on. `host`: the one that died, which is one of `peers`. Raises PolicyError."""
+    """The hosts around one that died. `own`: the peer that this runs on; `host`: the one that died.
+
+    `peers`: all hosts but `own`, the dead one among them; `others`: all but the dead one. Raises PolicyError where
+    `host` is not among the peers.
+    """
 
     def __init__(self, own: HostConfig, peers: Sequence[HostConfig], host: str, acts: bool) -> None:
         uris = {config.name: config.uri for config in peers}
@@ -65,12 +69,13 @@ class Fleet:
         self._peers.close()
 
     def check_roll(self, run: str) -> Roll | None:
-        """No roll but that of `run` works on the host. The roll that there is. Raises RollRefused."""
+        """Check that no roll but that of `run` works on the host, and give the roll that there is. Raises RollRefused,
+        RecordError."""
         return roll.check_dead(self._all, quorum_hosts(self._all), self.host, run)
 
     def kept(self) -> tuple[Kept | None, list[str]]:
-        """What the keepers have of the host, with what a drain left there, and why some have nothing. Hosts that were
-        not asked who takes its VMs take none."""
+        """(what peers keep of the host, with what a drain left there; keepers that could not be read, with why). None:
+        no peer has anything. A host that was not asked whether it can take the VMs takes none. Raises RecordError."""
         kept, unread = protected.read(self.host, [self.others[name] for name in self.keepers])
         if kept is not None:
             text = f"was not asked whether it can take the VM when {self.host} was protected"
@@ -79,7 +84,7 @@ class Fleet:
         return with_drained(kept, self.host, self.others, self.others[self._own].facts), unread
 
     def to_watch(self, kept: Kept, vms: Sequence[VM]) -> Guests:
-        """What of these VMs can be seen from here, should they live."""
+        """The signs of life of these VMs that can be watched from here: their files and interfaces."""
         networks = self.others[self._own].facts.networks or {}
         return Guests(
             {vm.name: list(kept.files.get(vm.uuid, ())) for vm in vms},
@@ -88,7 +93,9 @@ class Fleet:
         )
 
     def safety(self, kept: Kept, guarded: bool, stays_off: bool) -> Safety:
-        """What others keep of each other host is asked for only where the dead one has locks at all."""
+        """What keeps a VM of the dead host from running twice. `guarded`: its guard asks these keepers; `stays_off`:
+        the user says that it stays off. What is kept of the other hosts is read only where the dead one has locks at
+        all. Raises RecordError."""
         locks, images = dict[str, str](), {self.host: kept.locked}
         for name in self.others if kept.lock or kept.locked else ():
             theirs, _unread = protected.read(name, [host for other, host in self.others.items() if other != name])
@@ -97,12 +104,13 @@ class Fleet:
         return Safety(guarded, kept.lock, locks, stays_off, images)
 
     def read(self) -> dict[str, HostNow]:
-        """All other hosts, now."""
+        """Read all other hosts now, by name. One that does not answer has its `error`."""
         self._peers.ask()
         return self._peers.answers()
 
     def observe(self, uuids: Iterable[str]) -> Observation:
-        """The same as the core wants it, with a sighting of each of these VMs that one of them knows."""
+        """Read all other hosts, as an Observation: without VMs, and with a sighting for each host that has a domain of
+        one of `uuids`."""
         reads = self.read()
         obs = Observation({name: node_of(host, reads[name]) for name, host in self.others.items()}, {})
         for uuid in uuids:
@@ -112,7 +120,7 @@ class Fleet:
         return obs
 
     def note(self, act: Callable[[Recovery], Recovery]) -> Recovery:
-        """Write the record as `act` changes it."""
+        """Write the record of the recovery as `act` changes it, and give it. Raises RecordError, RollUnreadable."""
         return self.record.change(lambda old: act(old or Recovery(self.host)))
 
     def lacking(self, uuid: str, target: str, kept: Kept) -> Finding | None:
@@ -155,8 +163,9 @@ class Fleet:
         return self.note(lambda old: _bound(old, targets))
 
     def start(self, vm: VM, target: str, kept: Kept, known: Recovery, ask: Callable[[], None]) -> Recovery:
-        """Start it on this target, unless the record has another one for it. `ask` raises where the playbook has ended.
-        Raises HostAnswers."""
+        """Start it on this target, unless the record has another one for it, and give the record as it then is. What
+        failed is written there. `ask` raises where the playbook has ended. Raises HostAnswers, RecordError,
+        RollUnreadable."""
         if known.vms[vm.uuid].target != target:
             return known
         try:
@@ -181,7 +190,8 @@ class Fleet:
         return host.conn.defineXML(kept.definitions[uuid])
 
     def settle(self, vm: VM, target: str, known: Recovery) -> tuple[Recovery, str]:
-        """It runs there: what is left of its start, and the record, for the guard. (the record, what is missing)"""
+        """Finish the start of a VM that runs there: its autostart if the start was ours, and the record, for the guard.
+        Gives (the record, what is missing as a sentence; empty: nothing)."""
         ours = known.vms.get(vm.uuid)
         if ours is not None and vm.autostart and (ours.target == target or ours.step is Step.STARTING):
             try:
@@ -193,7 +203,7 @@ class Fleet:
         return self.note(lambda old: _runs(old, vm, target)), ""
 
     def serves(self, uuid: str, target: str) -> bool:
-        """Does its agent answer there? Where that cannot be read nobody waits for it."""
+        """Is its guest agent connected there? True also where that cannot be read: nobody waits for it."""
         try:
             return agent_connected(self.others[target].domain(uuid).XMLDesc(0))
         except (HostUnreachable, libvirt.libvirtError, ValueError):
@@ -221,8 +231,8 @@ class Fleet:
             raise _Elsewhere("it has since been cordoned")
 
     def withdraw(self, uuid: str, target: str) -> bool:
-        """Nothing of it is left there that somebody could start. Its files are its own. False: it runs, or it is not
-        known."""
+        """Undefine it there, unless it runs, so that nobody can start it; its files stay. True: it is not defined
+        there. False: it runs, or that cannot be read."""
         try:
             dom = _find(self.others[target].conn, uuid)
             if dom is not None:
@@ -244,7 +254,7 @@ def _find(conn: Any, uuid: str) -> Any:
 
 
 def _bound(old: Recovery, targets: Sequence[tuple[VM, str]]) -> Recovery:
-    """One that is bound already stays so."""
+    """Write a target for each VM, with the step STARTING. One that has a target keeps it, unless its start failed."""
     for vm, target in targets:
         before = old.vms.get(vm.uuid)
         if before is None or before.step is Step.FAILED:
@@ -254,7 +264,7 @@ def _bound(old: Recovery, targets: Sequence[tuple[VM, str]]) -> Recovery:
 
 
 def _runs(old: Recovery, vm: VM, target: str) -> Recovery:
-    """Whether it runs there, no matter who started it."""
+    """Write that the VM runs on `target`, no matter who started it."""
     if vm.uuid not in old.vms or old.vms[vm.uuid].target != target:
         old.vms[vm.uuid] = Taken(vm.uuid, vm.name, target, Step.RUNS, now(), vm.autostart)
     old.vms[vm.uuid].step = Step.RUNS
@@ -262,7 +272,7 @@ def _runs(old: Recovery, vm: VM, target: str) -> Recovery:
 
 
 def _failed(old: Recovery, uuid: str, target: str, why: str) -> Recovery:
-    """Unless another run has got further with it."""
+    """Write that the start failed, and why; unless another run has got further with it."""
     entry = old.vms.get(uuid)
     if entry is not None and entry.target == target and entry.step is Step.STARTING:
         entry.step, entry.message = Step.FAILED, f"{target}: {why}"

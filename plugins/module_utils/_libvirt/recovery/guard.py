@@ -110,9 +110,10 @@ os._exit(code)  # not after those that do not answer
 
 
 def install(host: str, peers: Sequence[tuple[str, str]], wanted: bool | None, acts: bool) -> bool:
-    """Put it there, or take it away (None: leave it as it is, with the peers of now). Was anything changed?
+    """Install the guard, or remove it (`wanted` None: if it is installed, write it with the peers of now).
 
-    `peers`: (name, URI) of those that are asked.
+    `peers`: (name, URI) of those that are asked. Gives whether anything was changed or, with `acts` False, would be.
+    Raises OSError.
     """
     if wanted is None:
         wanted = os.path.exists(HOOK)
@@ -132,8 +133,8 @@ def install(host: str, peers: Sequence[tuple[str, str]], wanted: bool | None, ac
 
 
 def installed(host: str) -> bool:
-    """Is it there as this version makes it, for this host? Who installed it has to start libvirtd once after that; a
-    host that died does."""
+    """Is the guard installed as this version writes it, for this host? It works once libvirtd was started after that,
+    which a host that died does."""
     try:
         settings = json.loads(_read(SETTINGS) or "{}")
     except ValueError:

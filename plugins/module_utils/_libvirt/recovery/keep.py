@@ -31,10 +31,11 @@ _LOCK = re.compile(r'^\s*lock_manager\s*=\s*"(\w+)"', re.MULTILINE)
 def protect(
     own: HostConfig, peers: Sequence[HostConfig], guarded: bool | None, policy: Policy, acts: bool
 ) -> dict[str, Any]:
-    """Read the host and its VMs, ask the peers who takes which, and leave it with them.
+    """Read the host and its VMs, ask the peers which VM each can take, and store all of it on them.
 
     `guarded`: install the guard, or remove it; None: leave it as it is. `policy`: whose priorities are kept with the
-    definitions. `acts` False: say what would be written.
+    definitions. `acts` False: only find out whether anything would be written. Gives the module's result. Raises
+    HostUnreachable where this host's own libvirt cannot be read.
     """
     source = Host(own, acts=acts)
     others = {config.name: Host(config, open_peer, acts=acts) for config in peers}
@@ -88,7 +89,7 @@ def lock_manager(conf: str = QEMU_CONF) -> str:
 
 
 def _leave(source: Host, vm: VM, kept: Kept) -> None:
-    """Its definition, and which volume each disk is. One that left meanwhile has none."""
+    """Note the VM's definition in `kept`, and which volume each disk is. One that left meanwhile has no definition."""
     with suppress(libvirt.libvirtError):
         dom = source.domain(vm.uuid)
         flags = libvirt.VIR_DOMAIN_XML_SECURE
@@ -97,7 +98,7 @@ def _leave(source: Host, vm: VM, kept: Kept) -> None:
 
 
 def _with_nvram(vm: VM, kept: Kept) -> VM:
-    """One whose NVRAM is kept does not stay for that."""
+    """Note the VM's NVRAM in `kept` where it lies on this host alone, and give the VM without that hindrance."""
     with suppress(KeyError, ValueError):
         path = parse_domain(kept.definitions[vm.uuid]).nvram
         stays = nvram_stays(path)
@@ -109,7 +110,7 @@ def _with_nvram(vm: VM, kept: Kept) -> VM:
 
 
 def _row(vm: VM) -> dict[str, Any]:
-    """Could it be started elsewhere, should its host die now?"""
+    """The VM's row of the result: `protected` says whether it could be started elsewhere, should its host die now."""
     why = vm.cold_findings[0] if vm.cold_findings else None
     return {
         "name": vm.name,

@@ -72,6 +72,8 @@ class Guests:
 
 
 def look(by: str, uri: str, guests: Guests) -> View:
+    """Look at the host in this URI: its kernel, its libvirtd, and, where the kernel is silent, its guests. `by`: the
+    name of the host that looks. Storage that hangs is waited for at most _GROWS_IN + _LIBVIRT seconds."""
     at = now()
     alive, text = answers(uri)
     connected, said = serves(uri, _LIBVIRT) if alive else (False, "")
@@ -81,7 +83,8 @@ def look(by: str, uri: str, guests: Guests) -> View:
 
 
 def _signs(guests: Guests) -> tuple[tuple[str, ...], str]:
-    """In a thread: a share whose server is gone may hold who asks it for ever."""
+    """(a text for each sign of life, what could not be watched). In threads: a share whose server is gone may hold who
+    asks it for ever."""
     threads = Threads(2)
     disks = threads.submit(lambda: _growing(guests.files))
     spoken = threads.submit(lambda: arp.heard(guests.nics, guests.addresses, _GROWS_IN))

@@ -37,8 +37,9 @@ def pack(path: str) -> str:
 
 
 def put(conn: Any, target: HostFacts, uuid: str, path: str, packed: str) -> None:
-    """Have it there as it was kept. The VM has no definition there yet, so none of it runs. What lies there is of an
-    earlier stay of it. Raises NvramInUse, libvirtError, ValueError."""
+    """Write the NVRAM file on the target as it was kept (`packed`: by `pack`), through a storage pool. The VM is not
+    defined there yet, so it does not run there; a file that is there is from an earlier stay, and is replaced. Raises
+    NvramInUse, libvirtError, ValueError."""
     data = zlib.decompress(base64.b64decode(packed))
     for dom in conn.listAllDomains(0):
         if dom.UUIDString() != uuid and f">{escape(path, quote=False)}<" in dom.XMLDesc(0):

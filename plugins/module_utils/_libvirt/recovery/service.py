@@ -56,7 +56,7 @@ class Request:
 
 
 def seen_from(request: Request) -> View:
-    """How the host looks from here. Of guests that run elsewhere by now nothing is a sign."""
+    """Look at the host from here. Guests that run elsewhere by now are not watched: they are no sign that it lives."""
     with Fleet(request.own, request.peers, request.host, acts=False) as fleet:
         kept, _unread = fleet.kept()
         here = {uuid for read in fleet.read().values() for uuid, one in read.domains.items() if one.active}
@@ -65,7 +65,10 @@ def seen_from(request: Request) -> View:
 
 
 def recover(request: Request, acts: bool) -> dict[str, Any]:
-    """One slice of it. Raises PolicyError, RecordError, RollRefused, RollUnreadable, HostUnreachable."""
+    """Do one slice of the recovery, and give the module's result (keys: `_result`). `acts` False: check mode.
+
+    Raises PolicyError, RecordError, RollRefused, RollUnreadable, HostUnreachable.
+    """
     with Fleet(request.own, request.peers, request.host, acts) as fleet:
         judged = judge(request.host, request.views, len(fleet.others))
         if not judged.lives and not judged.may_be_fenced:  # too few peers to look are too few to read the record of
@@ -169,8 +172,8 @@ def _with_messages(result: dict[str, Any], more: Mapping[str, str]) -> dict[str,
 
 
 def _placed(request: Request, fleet: Fleet, kept: Kept, known: Recovery, safety: Safety) -> list[Row]:
-    """Each target is asked first whether it has the VM's files, the same ones: what it had when the host lived may be
-    gone since, or other storage be mounted there."""
+    """A row for each VM, with its target. Each target is asked first whether it has the VM's disks, and the same ones:
+    what it had when the host lived may be gone since, or other storage be mounted there."""
     obs = fleet.observe(vm.uuid for vm in kept.vms)
     while True:
         rows = take_over(request.host, kept.vms, obs, known, request.policy, safety, kept.priorities)
@@ -185,7 +188,7 @@ def _placed(request: Request, fleet: Fleet, kept: Kept, known: Recovery, safety:
 
 
 def _ended(known: Recovery) -> int:
-    """Starts that came to an end."""
+    """How many starts came to an end."""
     return sum(vm.step is not Step.STARTING for vm in known.vms.values())
 
 
@@ -205,7 +208,8 @@ def _proven(old: Recovery, request: Request, judged: Judgement, proof: Proof) ->
 
 
 def _back(request: Request, fleet: Fleet, judged: Judgement, known: Recovery | None, acts: bool) -> dict[str, Any]:
-    """The host lives. What was taken over is removed from it, once it is read to run on its target."""
+    """The slice where the host is alive: a VM that was taken over is undefined on it, once it is seen to run on its
+    target. Gives the module's result."""
     if known is None or not known.vms or judged.looks is Looks.LIBVIRT_DEAD:
         if acts and known is not None and (known.found_dead or known.proof):
             known = fleet.note(unproven)
@@ -250,7 +254,7 @@ def _result(
     rows: Sequence[Row] = (),
     kept: Kept | None = None,
 ) -> dict[str, Any]:
-    """What the module returns."""
+    """The module's result. `vms` has for each of `rows`: name, uuid, verdict, target, reason, message, remedy."""
     return {
         "host": request.host,
         "phase": phase,

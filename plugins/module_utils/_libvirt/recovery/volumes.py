@@ -22,8 +22,11 @@ _NO_VOLUME = 50  # VIR_ERR_NO_STORAGE_VOL
 
 
 def of_vm(volumes: Iterable[Mapping[str, Any]], facts: HostFacts) -> tuple[dict[str, int], dict[str, list[str]]]:
-    """(its files on shared storage -> number, its other volumes -> kind and identity). What it cannot write to is
-    nobody's data; what is local is not asked for elsewhere."""
+    """(path of a file on shared storage -> its number, source of another shared volume -> [kind, identity]).
+
+    `volumes`: as the VM's document has them. Read-only ones are left out, for they hold no data of the VM; so are local
+    ones, which no other host has.
+    """
     files: dict[str, int] = {}
     others: dict[str, list[str]] = {}
     for volume in volumes:
