@@ -32,7 +32,7 @@ OURS = "virtops.maintenance"
 
 
 class ModelPlatform:
-    """Implements engine.Platform for one node of a fleet.
+    """Implements `run/platform.Platform` for one node of a fleet.
 
     `quorum_hosts`: the hosts that count the cluster's slots. `first`: which host is read first.
     `fails`: an action -> why the platform refuses it.
@@ -89,6 +89,10 @@ class ModelPlatform:
     def _sleep(self, seconds: float) -> None:
         until = min(self.fleet.clock + seconds, self.fleet.next_event())
         self.fleet.advance(max(until, self.fleet.clock + 0.001))
+
+    @property
+    def boot_id(self) -> str:
+        return self.own.boot_id
 
     def now(self) -> float:
         return self.fleet.clock - self.own.booted_at

@@ -88,7 +88,7 @@ def reasons() -> str:
         "|---|---|---|",
     ]
     for reason in told:
-        words = TABLE[reason].on_kubevirt
+        words = TABLE[reason].on.get(Platform.KUBEVIRT)
         if words is not None:
             lines.append(f"| `{reason.value}` | {words.sentence} | {words.advice} |")
     return "\n".join(lines) + "\n\n" + run_errors() + "\n" + preflight()

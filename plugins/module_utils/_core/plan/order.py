@@ -22,7 +22,6 @@ from dataclasses import replace
 from ..claims.admission import quorum_hosts
 from ..decision.strategy import Way
 from ..model.policy import Profile
-from ..reasons.reason import Platform
 from .back import way_back
 from .direction import back_warnings, one_way, swap_warning
 from .model import OwnersMove, Plan, PlannedMove, PlanStep, Quota, RollRequest
@@ -59,9 +58,9 @@ def _unused(request: RollRequest, step: PlanStep) -> bool:
 
 
 def _fits_otherwise(request: RollRequest) -> str:
-    """A placement profile with which it would fit; on KubeVirt the scheduler has its own."""
+    """A placement profile with which it would fit, where placement is ours."""
     policy = request.policy
-    if request.platform is not Platform.LIBVIRT or policy.placement_policy.profile is Profile.HIGH:
+    if request.platform.traits.schedules or policy.placement_policy.profile is Profile.HIGH:
         return ""
     packed = replace(policy.placement_policy, profile=Profile.HIGH)
     other = _Roll(replace(request, policy=replace(policy, placement_policy=packed)), hint=False).plan()
@@ -77,8 +76,7 @@ class _Roll:
         self._wide = wide
         self._hint = hint
         self._fleet = Fleet(request)
-        # KubeVirt's record is in the API.
-        self._quorum = quorum_hosts(request.nodes) if request.platform is Platform.LIBVIRT else ()
+        self._quorum = quorum_hosts(request.nodes) if request.platform.traits.record_on_hosts else ()
         self._todo = sorted(request.todo, key=self._rank)
         self._steps: list[PlanStep] = []
         self._clock = 0.0

@@ -201,7 +201,7 @@ def _mend(fleet: Fleet, vm: VM, text: str) -> str:
         return f"let {vm.name} tolerate {text[len('has the taint ') :]}"
     if text.startswith("has an older hypervisor "):
         return f"upgrade the older hosts before {vm.node}"
-    if vm.group and fleet.request.platform is Platform.LIBVIRT and text.startswith("runs a VM of the group "):
+    if vm.group and not fleet.request.platform.traits.schedules and text.startswith("runs a VM of the group "):
         return "set anti_affinity to preferred"
     return ""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ..decision.strategy import Choice, Way
 from ..model.columns import count
-from ..reasons.reason import About, Platform, Reason
+from ..reasons.reason import About, Reason
 from .facts import Facts, HostSeen
 from .found import LISTED, Found, listed
 from .tls import tls_findings
@@ -167,7 +167,7 @@ def _mib(facts: Facts, uuid: str) -> int:
 
 def _versions(facts: Facts, allowed: bool) -> Iterator[Found]:
     """libvirt and QEMU move guests to the same or a newer version only, unless a rule allows it for a VM that moves."""
-    if facts.platform is not Platform.LIBVIRT:
+    if not facts.platform.traits.asks_hosts:
         return
     by_name = {host.name: host for host in facts.hosts}
     own = by_name.get(facts.node, HostSeen(facts.node))
@@ -211,7 +211,7 @@ def _version(number: int) -> str:
 def _post_copy(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
     """The target's QEMU needs userfaultfd for the pages that arrive late, and the source's when its VMs come back; both
     need what resumes a broken one."""
-    if facts.platform is not Platform.LIBVIRT:
+    if not facts.platform.traits.asks_hosts:
         return
     if not any(c.way is Way.MIGRATE and c.migration.post_copy for c in choices.values()):
         return
@@ -246,7 +246,7 @@ def _clocks(facts: Facts) -> Iterator[Found]:
     """Hosts whose clock was not measured are only listed as unchecked."""
     known = {h.name: (h.clock, h.clock_within) for h in facts.hosts if h.clock is not None}
     dark = sorted(h.name for h in facts.hosts if h.clock is None)
-    if facts.platform is Platform.LIBVIRT and len(facts.hosts) > 1 and dark:
+    if facts.platform.traits.asks_hosts and len(facts.hosts) > 1 and dark:
         text = f"The clocks of {listed(dark)}."
         yield Found(Reason.NotChecked, f"node {facts.node}", text)
     if len(known) < 2:

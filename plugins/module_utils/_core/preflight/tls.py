@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..decision.strategy import Choice, Way
-from ..reasons.reason import Platform, Reason
+from ..reasons.reason import Reason
 from .facts import Facts, HostSeen
 from .found import Found, listed
 
@@ -17,7 +17,7 @@ CLIENT = ("client-cert.pem", "client-key.pem")
 def tls_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
     """Check encryption for the VMs that migrate. On KubeVirt one setting decides for all."""
     moving = {u: c for u, c in choices.items() if c.way is Way.MIGRATE}
-    if facts.platform is not Platform.LIBVIRT:
+    if not facts.platform.traits.asks_hosts:
         if moving and facts.cluster.in_the_clear:
             yield Found(Reason.MigrationInTheClear, "KubeVirt", facts.cluster.in_the_clear)
         return

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from ..decision.strategy import Choice, Way
 from ..model.observation import ARRIVING, VM, State
-from ..reasons.reason import About, Platform, Reason
+from ..reasons.reason import About, Reason
 from .facts import Facts, VMSeen
 from .found import ASKED_ALL_THE_SAME, Found
 
@@ -99,8 +99,8 @@ def _way(facts: Facts, vm: VM, choice: Choice, report: _Report) -> Iterator[Foun
     for finding in choice.findings:
         if finding.reason is Reason.RunsTheMaintenance:
             continue  # said of the node
-        # KubeVirt reports it a moment after the start, and the drain waits for it.
-        waits = finding.reason is Reason.MigratableNotKnown and facts.platform is Platform.KUBEVIRT
+        # The drain waits for it.
+        waits = finding.reason is Reason.MigratableNotKnown and facts.platform.traits.tells_late
         soft = (answered or waits) and finding.reason is not Reason.SkippedByPolicy
         yield report(finding.reason, finding.message, soft)
     if choice.way in (Way.SHUTDOWN, Way.COLD_MIGRATE):

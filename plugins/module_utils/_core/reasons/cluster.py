@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .codes import Reason
-from .row import KUBEVIRT, About, Plane, Preflight, Row, Severity
+from .platform import KUBEVIRT
+from .row import About, Plane, Preflight, Row, Severity
 
 ROWS: dict[Reason, Row] = {
     Reason.QuotaExceeded: Row(

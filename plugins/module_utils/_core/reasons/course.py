@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from .codes import Reason
-from .row import KUBEVIRT, LIBVIRT, About, Plane, Preflight, Row, Severity, Words
+from .platform import KUBEVIRT, LIBVIRT
+from .row import About, Plane, Preflight, Row, Severity, on_kubevirt
 
 ROWS: dict[Reason, Row] = {
     Reason.MigrationFailed: Row(
         "The migration failed; the VM keeps running on the source.",
         "See the message and the logs of libvirtd on both hosts.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The migration failed; the VM keeps running on the source.",
             "See the message, the events of the migration, and virt-handler's logs on both nodes.",
         ),
@@ -18,7 +19,7 @@ ROWS: dict[Reason, Row] = {
     Reason.NotConverging: Row(
         "The guest writes memory faster than the link can carry: its migration would never finish.",
         "Allow post-copy or auto-converge, a longer max_downtime_ms, or give it more bandwidth.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The guest writes memory faster than KubeVirt lets its migration send: it would never finish.",
             "Apply a MigrationPolicy that allows auto-converge, post-copy or more bandwidth.",
         ),
@@ -34,7 +35,7 @@ ROWS: dict[Reason, Row] = {
     Reason.CompletionTimeout: Row(
         "The migration took longer than completion_timeout_per_gib allows.",
         "Allow post-copy or auto-converge, give it more bandwidth, or more time.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The migration took longer than completionTimeoutPerGiB allows.",
             ("Allow post-copy or auto-converge in a MigrationPolicy, give the migration more bandwidth, or more time."),
         ),
@@ -48,7 +49,7 @@ ROWS: dict[Reason, Row] = {
     Reason.ProgressTimeout: Row(
         "The migration made no progress for progress_timeout.",
         "Allow post-copy or auto-converge; check the link between the hosts.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The migration made no progress for progressTimeout.",
             ("Allow post-copy or auto-converge in a MigrationPolicy; check the link between the nodes."),
         ),
@@ -58,7 +59,7 @@ ROWS: dict[Reason, Row] = {
     Reason.OutcomeLost: Row(
         "The process that watched the migration died; it is known where the VM runs.",
         "Nothing, if the VM runs. libvirtd's log names the cause.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The migration object disappeared before its outcome was read; it is known where the VM runs.",
             "Nothing, if the VM runs. Its events and virt-controller's log name the cause.",
         ),
@@ -66,7 +67,7 @@ ROWS: dict[Reason, Row] = {
     Reason.PostCopyBroken: Row(
         "The link broke in post-copy. The VM's memory is on both hosts.",
         "Fix the link and wait. Never destroy either domain: both are needed.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The link broke in post-copy. The VM's memory is on both nodes.",
             "Fix the link and wait. Delete neither of its pods: both are needed.",
         ),
@@ -79,7 +80,7 @@ ROWS: dict[Reason, Row] = {
             "Destroy what is left of it (virsh destroy), then start it where it is defined (virsh start; a transient "
             "one: virsh create). Its disks are as after a power failure."
         ),
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "Its migration failed in post-copy, and KubeVirt has ended its instance: the memory is lost.",
             'KubeVirt reports "VMI is irrecoverable due to failed post-copy migration". Its disks are as after a '
             "power failure. It is restarted if its runStrategy says so; otherwise start it (virtctl start).",
@@ -90,7 +91,7 @@ ROWS: dict[Reason, Row] = {
     Reason.PeerUnreachable: Row(
         "A host does not answer. No VM moves to it, and VMs that may run on it wait.",
         "Repair the connection to the host (see the message), then run again.",
-        on_kubevirt=Words("It could not be read where the VM runs.", "See the message, fix the cause, then run again."),
+        on=on_kubevirt("It could not be read where the VM runs.", "See the message, fix the cause, then run again."),
         preflight=Preflight(
             LIBVIRT,
             "a connection from this host to the peer's URI; the slots, the record of this host",
@@ -104,7 +105,7 @@ ROWS: dict[Reason, Row] = {
     Reason.TargetStoreFull: Row(
         ("A target has no space or inodes left where the maintenance records incoming VMs."),
         "Free some there (pool virtops, /var/lib/libvirt/virtops), or choose another target.",
-        on_kubevirt=Words("A node has no space left for the maintenance's records.", "Free some, then run again."),
+        on=on_kubevirt("A node has no space left for the maintenance's records.", "Free some, then run again."),
     ),
     Reason.AttemptsUsedUp: Row(
         "All attempts to migrate failed.",
@@ -127,7 +128,7 @@ ROWS: dict[Reason, Row] = {
     Reason.StoppedByItself: Row(
         "The guest or someone else stopped the VM during the run.",
         "Start it on the host that defines it, if it should run.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The guest or someone else stopped the VM during the run.", "Start it (virtctl start) if it should run."
         ),
     ),
@@ -138,7 +139,7 @@ ROWS: dict[Reason, Row] = {
     Reason.ArrivedPaused: Row(
         "The VM has moved, and is paused where it is now.",
         "Nothing, if its owner suspended it. Otherwise repair what paused it, then resume it (virsh resume).",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The VM has moved, and is paused where it is now.",
             "Nothing, if its owner paused it. Otherwise unpause it (virtctl unpause vmi).",
         ),
@@ -149,7 +150,7 @@ ROWS: dict[Reason, Row] = {
             "Nothing, if that was intended. Otherwise libvirtd's logs on its hosts show when it "
             "went; define it again from a definition of your own."
         ),
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "Someone else deleted the VM during the run.",
             "Nothing, if that was intended. The API server's audit log says who did it.",
         ),
@@ -160,7 +161,7 @@ ROWS: dict[Reason, Row] = {
             "Define it where it runs (virsh dumpxml --migratable, virsh define), then undefine "
             "it (virsh undefine --keep-nvram) on the host that it left."
         ),
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "Someone else moved the VM, and something of it is left on the node that it left.",
             "Check the VM's VirtualMachineInstance and its virt-launcher pods on both nodes.",
         ),
@@ -168,15 +169,13 @@ ROWS: dict[Reason, Row] = {
     Reason.AutostartSuspended: Row(
         ("The VM is off, and its autostart is off until the restore: a reboot does not start it."),
         "Nothing: the restore undoes that.",
-        on_kubevirt=Words(
-            "The VM is off, and nothing starts it before the restore.", "Nothing: the restore undoes that."
-        ),
+        on=on_kubevirt("The VM is off, and nothing starts it before the restore.", "Nothing: the restore undoes that."),
     ),
     Reason.VMLost: Row(
         "The VM is on no host, in two full reads of all hosts.",
         "See libvirtd's logs. The last definition is in the host's record and its copies. If it was deleted on purpose,"
         " restore the host twice: the second restore forgets it.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The VM should run, and two full reads of the cluster find no instance of it.",
             "Check the events of its VirtualMachine and virt-controller's log. If it should no longer run, restore the"
             " node twice: the second restore forgets it.",
@@ -186,7 +185,7 @@ ROWS: dict[Reason, Row] = {
     Reason.RunningTwice: Row(
         "The VM runs on two hosts, in two full reads.",
         "Check which of the two is right, and stop the other by hand. Nothing was touched.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The VM runs on two nodes, in two full reads.",
             "Check which of the two is right, and stop the other by hand. Nothing was touched.",
         ),
@@ -196,7 +195,7 @@ ROWS: dict[Reason, Row] = {
     Reason.VMCrashed: Row(
         "The VM crashed.",
         "Check the guest's console and QEMU's log.",
-        on_kubevirt=Words("The VM crashed.", "Check the guest's console and its virt-launcher's log."),
+        on=on_kubevirt("The VM crashed.", "Check the guest's console and its virt-launcher's log."),
         plane=Plane.DATA,
         preflight=Preflight(LIBVIRT, "the domain's state and its reason"),
     ),

@@ -3,105 +3,108 @@
 from __future__ import annotations
 
 from .codes import Reason
-from .row import BOTH, CONDITION, LIBVIRT, XML, About, Preflight, Row, Words
+from .platform import BOTH, LIBVIRT, Platform
+from .row import CONDITION, XML, About, Preflight, Row, on_kubevirt
 
 ROWS: dict[Reason, Row] = {
     Reason.DisksNotLiveMigratable: Row(
         "A disk is local and cannot be copied, or the target has different data at its path.",
         "Move the disk and its backing files to shared storage, or choose on_not_migratable.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "A volume of the VM cannot be used by two nodes at a time.",
             "Put it on a claim with ReadWriteMany, or choose on_not_migratable.",
         ),
         lasting=True,
-        preflight=Preflight(BOTH, "the domain's XML; the target's pools and paths", on_kubevirt=CONDITION),
+        preflight=Preflight(BOTH, "the domain's XML; the target's pools and paths", on={Platform.KUBEVIRT: CONDITION}),
     ),
     Reason.InterfaceNotLiveMigratable: Row(
         "A network, bridge or network filter of the VM does not exist on the target, or differs there.",
         "Create or start it on the target as it is here, or choose another target.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "An interface of the VM has a binding that cannot migrate.",
             ("Give the interface a binding that can migrate (masquerade), or choose on_not_migratable."),
         ),
         lasting=True,
-        preflight=Preflight(BOTH, "the domain's XML; the target's networks", on_kubevirt=CONDITION),
+        preflight=Preflight(BOTH, "the domain's XML; the target's networks", on={Platform.KUBEVIRT: CONDITION}),
     ),
     Reason.HotplugNotLiveMigratable: Row(
         "A hotplugged device keeps the VM on its host.",
         "Unplug the device, or choose on_not_migratable.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "A hotplugged volume or interface keeps the VM on its node.", "Unplug it, or choose on_not_migratable."
         ),
         lasting=True,
-        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+        preflight=Preflight(BOTH, XML, on={Platform.KUBEVIRT: CONDITION}),
     ),
     Reason.VirtIOFSNotLiveMigratable: Row(
         "A host directory is shared into the VM (virtiofs or 9p).",
         "Unmount and detach the share, or choose on_not_migratable.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "A filesystem is shared into the VM by virtiofs.",
             ("Enable its live migration in KubeVirt, remove the share, or choose on_not_migratable."),
         ),
         lasting=True,
-        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+        preflight=Preflight(BOTH, XML, on={Platform.KUBEVIRT: CONDITION}),
     ),
     Reason.HostDeviceNotLiveMigratable: Row(
         "A device of the host is passed through to the VM.",
         "Detach the device, or choose on_not_migratable.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "A device of the node is passed through to the VM.",
             "Remove the device from the VM, or choose on_not_migratable.",
         ),
         lasting=True,
-        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+        preflight=Preflight(BOTH, XML, on={Platform.KUBEVIRT: CONDITION}),
     ),
     Reason.SEVNotLiveMigratable: Row(
         "The VM's memory is encrypted by AMD SEV.",
         "Such a VM cannot migrate: choose shutdown or cold_migrate as on_not_migratable.",
         lasting=True,
-        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+        preflight=Preflight(BOTH, XML, on={Platform.KUBEVIRT: CONDITION}),
     ),
     Reason.SecureExecutionNotLiveMigratable: Row(
         "The VM runs with IBM Secure Execution.",
         "Such a VM cannot migrate: choose shutdown or cold_migrate as on_not_migratable.",
         lasting=True,
-        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+        preflight=Preflight(BOTH, XML, on={Platform.KUBEVIRT: CONDITION}),
     ),
     Reason.TDXNotLiveMigratable: Row(
         "The VM is an Intel TDX guest.",
         "Such a VM cannot migrate: choose shutdown or cold_migrate as on_not_migratable.",
         lasting=True,
-        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+        preflight=Preflight(BOTH, XML, on={Platform.KUBEVIRT: CONDITION}),
     ),
     Reason.HypervPassthroughNotLiveMigratable: Row(
         "The VM uses Hyper-V features in passthrough mode.",
         "Name the features that the VM needs instead of passthrough.",
         lasting=True,
-        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+        preflight=Preflight(BOTH, XML, on={Platform.KUBEVIRT: CONDITION}),
     ),
     Reason.PersistentReservationNotLiveMigratable: Row(
         "A disk uses SCSI persistent reservations, which stay with the host.",
         "Release the reservation, or choose on_not_migratable.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "A disk uses SCSI persistent reservations, which stay with the node.",
             "Release the reservation, or choose on_not_migratable.",
         ),
         lasting=True,
-        preflight=Preflight(BOTH, XML, on_kubevirt=CONDITION),
+        preflight=Preflight(BOTH, XML, on={Platform.KUBEVIRT: CONDITION}),
     ),
     Reason.CPUModelNotLiveMigratable: Row(
         "The VM's CPU cannot run on the target.",
         "Give the VM a CPU model that both hosts have, or choose another target.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The VM's CPU cannot run on another node.", "Give the VM a named CPU model that several nodes have."
         ),
         lasting=True,
-        preflight=Preflight(BOTH, "libvirt's comparison on the target", on_kubevirt="the nodes' CPU model labels"),
+        preflight=Preflight(
+            BOTH, "libvirt's comparison on the target", on={Platform.KUBEVIRT: "the nodes' CPU model labels"}
+        ),
     ),
     Reason.MachineTypeMissing: Row(
         "The target's QEMU does not know the VM's machine type.",
         "Update QEMU on the target, or choose another target.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "No other node emulates the VM's machine type.",
             "Give the VM a machine type that KubeVirt's configuration names.",
         ),
@@ -148,7 +151,7 @@ ROWS: dict[Reason, Row] = {
     Reason.SnapshotsPresent: Row(
         "libvirt does not migrate a domain that has snapshots.",
         "Delete the snapshots (virsh snapshot-delete), or choose on_not_migratable.",
-        on_kubevirt=Words("A snapshot of the VM is in progress.", "Wait until it ends, then run again."),
+        on=on_kubevirt("A snapshot of the VM is in progress.", "Wait until it ends, then run again."),
         lasting=True,
         preflight=Preflight(LIBVIRT, "the domain's list of snapshots"),
     ),
@@ -161,14 +164,14 @@ ROWS: dict[Reason, Row] = {
     Reason.NameTaken: Row(
         "The target has another domain with the same name.",
         "Rename one of the two, or choose another target.",
-        on_kubevirt=Words("Another object has the name that is needed.", "Remove or rename it."),
+        on=on_kubevirt("Another object has the name that is needed.", "Remove or rename it."),
         lasting=True,
         preflight=Preflight(LIBVIRT, "the target's list of domains"),
     ),
     Reason.SecretMissing: Row(
         "A libvirt secret that a disk or device needs is missing on the target, or has no value there.",
         "Define the secret on the target (virsh secret-define, secret-set-value).",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "A Secret that a volume of the VM needs is missing.", "Create the Secret in the VM's namespace."
         ),
         lasting=True,
@@ -198,7 +201,7 @@ ROWS: dict[Reason, Row] = {
             "See virsh dumpxml --inactive: undo the change, restart the VM so that it runs with"
             " it, or choose another on_not_migratable."
         ),
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The VM was changed, and the change takes effect at its next start.", "Restart the VM, or undo the change."
         ),
         preflight=Preflight(LIBVIRT, "the persistent definition beside the live domain XML"),
@@ -206,7 +209,7 @@ ROWS: dict[Reason, Row] = {
     Reason.TPMStateNotLiveMigratable: Row(
         "The state of the VM's emulated TPM cannot be moved to the target.",
         ("Put the TPM state on shared storage or use a newer libvirt, or choose on_not_migratable."),
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The state of the VM's persistent TPM is on a volume that cannot move.",
             "Put it on a storage class with ReadWriteMany (vmStateStorageClass).",
         ),
@@ -216,13 +219,13 @@ ROWS: dict[Reason, Row] = {
     Reason.BlockJobRunning: Row(
         "A block job (copy, commit, backup) is running on a disk of the VM.",
         "Wait until the block job ends, or cancel it (virsh blockjob --abort).",
-        on_kubevirt=Words("A disk of the VM is being copied.", "Wait until the copy ends, or cancel it."),
+        on=on_kubevirt("A disk of the VM is being copied.", "Wait until the copy ends, or cancel it."),
         preflight=Preflight(LIBVIRT, "the domain's jobs"),
     ),
     Reason.TransientDomain: Row(
         ("The VM is transient: libvirt can neither save it nor keep its definition when it stops."),
         "Define the VM persistently, or choose another on_not_migratable.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             ("The VM has no VirtualMachine: once stopped, nothing keeps its definition or starts it."),
             (
                 "Create a VirtualMachine for it; or keep its definition (kubectl get vmi NAME -o "
@@ -234,7 +237,7 @@ ROWS: dict[Reason, Row] = {
     Reason.RestartsOnPowerOff: Row(
         "The VM starts again when its guest powers off, so it cannot be shut down.",
         ("virsh set-lifecycle-action NAME poweroff destroy --live --config, or choose another on_not_migratable."),
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The VM starts again when its guest powers off, so it cannot be shut down.",
             "Choose another on_not_migratable.",
         ),
@@ -243,20 +246,20 @@ ROWS: dict[Reason, Row] = {
     Reason.NoTargetWithCapacity: Row(
         "No target takes this VM: no uncordoned, reachable host has room and meets its needs.",
         "Free memory on another host, uncordon one, add one, or choose on_not_migratable.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "No other node takes this VM: none that is schedulable has room and meets its needs.",
             "Free memory on another node, uncordon one, add one, or choose on_not_migratable.",
         ),
         preflight=Preflight(
             BOTH,
             "each target's declared memory less what its VMs and claims take",
-            on_kubevirt="the nodes' allocatable resources less what their pods request; affinity",
+            on={Platform.KUBEVIRT: "the nodes' allocatable resources less what their pods request; affinity"},
         ),
     ),
     Reason.NewerToOlder: Row(
         "A target runs an older QEMU or libvirt: a migration to it is not supported.",
         "Update the target first, keep a host of the same version as a target, or see allow_older_hypervisor of rules.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "Every other node runs an older hypervisor: a migration to it is not supported.",
             "Update another node first, or choose on_not_migratable.",
         ),
@@ -267,6 +270,6 @@ ROWS: dict[Reason, Row] = {
     Reason.StateNotLiveMigratable: Row(
         "The VM is paused, crashed or in another state that cannot migrate live.",
         "Resume or stop the VM by hand, then run again.",
-        preflight=Preflight(BOTH, "the domain's state", on_kubevirt="the VMI's condition Paused"),
+        preflight=Preflight(BOTH, "the domain's state", on={Platform.KUBEVIRT: "the VMI's condition Paused"}),
     ),
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .codes import Reason
-from .row import BOTH, KUBEVIRT, LIBVIRT, About, Preflight, Row, Severity, Words
+from .platform import BOTH, KUBEVIRT, LIBVIRT, Platform
+from .row import About, Preflight, Row, Severity, on_kubevirt
 
 ROWS: dict[Reason, Row] = {
     Reason.InboundMigration: Row(
@@ -14,7 +15,7 @@ ROWS: dict[Reason, Row] = {
             "reservations on the host",
             about=About.NODE,
             severity=Severity.WARNING,
-            on_kubevirt="target pods on the node",
+            on={Platform.KUBEVIRT: "target pods on the node"},
         ),
     ),
     Reason.MayStartTwice: Row(
@@ -38,7 +39,7 @@ ROWS: dict[Reason, Row] = {
             BOTH,
             "the guest in which Ansible runs",
             about=About.NODE,
-            on_kubevirt="the pod and the guest in which Ansible runs",
+            on={Platform.KUBEVIRT: "the pod and the guest in which Ansible runs"},
         ),
     ),
     Reason.VMStarting: Row(
@@ -60,25 +61,29 @@ ROWS: dict[Reason, Row] = {
         "A migration that this maintenance did not start is under way. The drain adopts it.",
         "Wait until it ends, or abort it.",
         preflight=Preflight(
-            BOTH, "the domain's job", severity=Severity.WARNING, on_kubevirt="unfinished migration objects", only=True
+            BOTH,
+            "the domain's job",
+            severity=Severity.WARNING,
+            on={Platform.KUBEVIRT: "unfinished migration objects"},
+            only=True,
         ),
     ),
     Reason.StuckMigration: Row(
         "A migration that has stalled holds a slot.",
         "Remove the slot volume that the message names (virsh vol-delete).",
-        on_kubevirt=Words("A migration that has stalled holds a slot.", "Delete the migration (and its target pod)."),
+        on=on_kubevirt("A migration that has stalled holds a slot.", "Delete the migration (and its target pod)."),
         preflight=Preflight(
             BOTH,
             "slots without a job",
             about=About.CLUSTER,
-            on_kubevirt="the age of the migration's phase and the state of its nodes",
+            on={Platform.KUBEVIRT: "the age of the migration's phase and the state of its nodes"},
             only=True,
         ),
     ),
     Reason.LeftoverMark: Row(
         "The VM carries an evacuation mark, and no maintenance of the node is under way.",
         "Run restore, which removes the mark, unless someone evacuates the VM.",
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "The VM carries an evacuation mark, and no maintenance of the node is under way.",
             (
                 "Cancel it (PUT evacuate/cancel of the VirtualMachineInstance, with its "
@@ -89,7 +94,7 @@ ROWS: dict[Reason, Row] = {
             BOTH,
             "the domain's metadata; the host's record",
             severity=Severity.WARNING,
-            on_kubevirt="VMI.status.evacuationNodeName; the node's record",
+            on={Platform.KUBEVIRT: "VMI.status.evacuationNodeName; the node's record"},
             only=True,
         ),
     ),
@@ -127,7 +132,7 @@ ROWS: dict[Reason, Row] = {
             BOTH,
             "the host's record; the agent's channel in the VM's live XML, where it runs now",
             about=About.NODE,
-            on_kubevirt="the node's record; the condition AgentConnected of the VMI",
+            on={Platform.KUBEVIRT: "the node's record; the condition AgentConnected of the VMI"},
             only=True,
         ),
     ),
@@ -139,7 +144,7 @@ ROWS: dict[Reason, Row] = {
             "the host's cordon volume",
             about=About.NODE,
             severity=Severity.WARNING,
-            on_kubevirt="spec.unschedulable; the annotation that a drain writes",
+            on={Platform.KUBEVIRT: "spec.unschedulable; the annotation that a drain writes"},
             only=True,
         ),
     ),

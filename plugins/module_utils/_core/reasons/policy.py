@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .codes import Reason
-from .row import BOTH, KUBEVIRT, LIBVIRT, About, Preflight, Row, Severity, Words
+from .platform import BOTH, KUBEVIRT, LIBVIRT, Platform
+from .row import About, Preflight, Row, Severity, on_kubevirt
 
 ROWS: dict[Reason, Row] = {
     Reason.StopNotAllowed: Row(
@@ -19,7 +20,7 @@ ROWS: dict[Reason, Row] = {
         "It is not known whether the VM can migrate.",
         "See the message for what could not be read, fix it, then run again.",
         preflight=Preflight(
-            BOTH, "the definition could not be read", on_kubevirt="the VMI has no condition LiveMigratable"
+            BOTH, "the definition could not be read", on={Platform.KUBEVIRT: "the VMI has no condition LiveMigratable"}
         ),
     ),
     Reason.Undecided: Row(
@@ -60,7 +61,7 @@ ROWS: dict[Reason, Row] = {
             BOTH,
             "the other hosts: reachable, not cordoned",
             about=About.NODE,
-            on_kubevirt="the other nodes: Ready, kubevirt.io/schedulable, cordon, taints",
+            on={Platform.KUBEVIRT: "the other nodes: Ready, kubevirt.io/schedulable, cordon, taints"},
             only=True,
         ),
     ),
@@ -83,7 +84,7 @@ ROWS: dict[Reason, Row] = {
             BOTH,
             "the disks' paths and pools",
             severity=Severity.WARNING,
-            on_kubevirt="VMI.status.migrationMethod",
+            on={Platform.KUBEVIRT: "VMI.status.migrationMethod"},
             only=True,
         ),
     ),
@@ -109,7 +110,7 @@ ROWS: dict[Reason, Row] = {
             "certificates QEMU needs), "
             "or ignore this where the network is your own."
         ),
-        on_kubevirt=Words(
+        on=on_kubevirt(
             "Migrations send memory, and disks that are copied, over the network in the clear.",
             (
                 "Remove disableTLS from KubeVirt's migration configuration, or ignore this where "
@@ -121,7 +122,7 @@ ROWS: dict[Reason, Row] = {
             "migration.tls of the policy and the rules",
             about=About.CLUSTER,
             severity=Severity.WARNING,
-            on_kubevirt="KubeVirt's migrations.disableTLS",
+            on={Platform.KUBEVIRT: "KubeVirt's migrations.disableTLS"},
             only=True,
         ),
     ),
@@ -147,7 +148,7 @@ ROWS: dict[Reason, Row] = {
             BOTH,
             "the strategy; autostart",
             severity=Severity.WARNING,
-            on_kubevirt="the strategy; runStrategy",
+            on={Platform.KUBEVIRT: "the strategy; runStrategy"},
             only=True,
         ),
     ),

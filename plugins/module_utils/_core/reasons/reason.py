@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .codes import Reason
-from .row import BOTH, About, Plane, Platform, Preflight, Row, Severity
+from .platform import BOTH, Platform
+from .row import About, Plane, Preflight, Row, Severity
 from .table import CHECKED, IN_A_QUEUE, LASTING, OF_THE_VM, TABLE
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+
+from .platform import BOTH, Platform
 
 
 class Plane(str, Enum):
@@ -12,11 +15,6 @@ class Plane(str, Enum):
 
     CONTROL = "control"
     DATA = "data"
-
-
-class Platform(str, Enum):
-    LIBVIRT = "libvirt"
-    KUBEVIRT = "kubevirt"
 
 
 class Severity(str, Enum):
@@ -36,8 +34,6 @@ class About(str, Enum):
     POD = "pod"
 
 
-LIBVIRT, KUBEVIRT = (Platform.LIBVIRT,), (Platform.KUBEVIRT,)
-BOTH = (Platform.LIBVIRT, Platform.KUBEVIRT)
 # Facts that many findings of the preflight hang on
 XML = "the domain's XML"
 CONDITION = "the VMI's condition LiveMigratable"
@@ -62,11 +58,16 @@ class Words:
         return _OPTION.sub(r"\1 (playbooks: drain_\1)", self.remedy)
 
 
+def on_kubevirt(sentence: str, remedy: str) -> dict[Platform, Words]:
+    """Its words there, where they differ."""
+    return {Platform.KUBEVIRT: Words(sentence, remedy)}
+
+
 @dataclass(frozen=True)
 class Preflight:
     """How the preflight reports it.
 
-    `decides`: the fact that it hangs on; `on_kubevirt`: if that is another one there. `severity`:
+    `decides`: the fact that it hangs on; `on`: platforms where that is another one. `severity`:
     by default; a finding that the drain gets over by itself is a warning at most. `also`: what
     else than `about` a finding may be about. `remedy`: if it is another one beforehand. `only`:
     no result of a drain has this reason.
@@ -74,7 +75,7 @@ class Preflight:
 
     platforms: tuple[Platform, ...] = BOTH
     decides: str = ""
-    on_kubevirt: str = ""
+    on: Mapping[Platform, str] = field(default_factory=dict)
     about: About = About.VM
     severity: Severity = Severity.BLOCKER
     also: tuple[About, ...] = ()
@@ -86,7 +87,7 @@ class Preflight:
 class Row:
     """All that is known of one reason.
 
-    `on_kubevirt`: its words there, where they differ. `lasting`: a target that refused a VM for it
+    `on`: platforms that have other words for it. `lasting`: a target that refused a VM for it
     refuses it again, however often it is asked. `of_the_vm`: the attempt at one target answers for
     all the others. `in_a_queue`: what waits for it, only the node's deadline ends. `preflight`:
     None: the preflight has no check of its own for it.
@@ -94,7 +95,7 @@ class Row:
 
     sentence: str
     remedy: str
-    on_kubevirt: Words | None = None
+    on: Mapping[Platform, Words] = field(default_factory=dict)
     plane: Plane = Plane.CONTROL
     lasting: bool = False
     of_the_vm: bool = False
@@ -102,9 +103,7 @@ class Row:
     preflight: Preflight | None = None
 
     def words(self, platform: Platform) -> Words:
-        found = Words(self.sentence, self.remedy)
-        if platform is Platform.KUBEVIRT and self.on_kubevirt is not None:
-            found = self.on_kubevirt
+        found = self.on.get(platform) or Words(self.sentence, self.remedy)
         return Words(found.sentence, found.advice)
 
     def words_beforehand(self, platform: Platform) -> Words:
@@ -116,5 +115,4 @@ class Row:
         """The fact that it hangs on in the preflight."""
         if self.preflight is None:
             return ""
-        there = self.preflight.on_kubevirt if platform is Platform.KUBEVIRT else ""
-        return there or self.preflight.decides
+        return self.preflight.on.get(platform) or self.preflight.decides

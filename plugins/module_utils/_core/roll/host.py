@@ -11,7 +11,7 @@ from typing import Any
 
 from ..model.record import Ending
 from ..model.tally import tally
-from ..reasons.reason import Reason
+from ..reasons.reason import Platform, Reason
 from . import table, words
 from .owner import RollTakenOver
 from .record import Stage
@@ -76,7 +76,7 @@ class Asked:
     @property
     def by_name(self) -> bool:
         """Are VMs found by their name, with the namespace and the UID? Else by their UUID."""
-        return self.platform == "kubevirt"
+        return Platform(self.platform).traits.by_name
 
     @property
     def in_roll(self) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from ..decision.actions import Action, Decision, Do, NodePhase
 from ..decision.decide import decide
@@ -12,18 +11,12 @@ from ..model.observation import Observation
 from ..model.policy import Limits, Policy
 from ..model.record import Intent, NodeRecord
 from .diff import DiffLines, diff_lines
-from .start import Clocks, Request, start
+from .platform import Reader
+from .start import Request, start
 
 # Limits and turns say when a VM moves, not whether: here they are left aside.
 NO_LIMITS = Limits(10**6, 10**6, 10**6)
 _QUIET = frozenset({Do.FORGET, Do.WATCH})
-
-
-class Seen(Clocks, Protocol):
-    """What is looked at."""
-
-    def load(self) -> NodeRecord | None: ...
-    def observe(self, record: NodeRecord | None) -> Observation: ...
 
 
 @dataclass(frozen=True)
@@ -40,7 +33,7 @@ class Checked:
     before: DiffLines
 
 
-def check(platform: Seen, request: Request, policy: Callable[[], Policy] | None = None) -> Checked:
+def check(platform: Reader, request: Request, policy: Callable[[], Policy] | None = None) -> Checked:
     """`policy`: asked for once the platform was read; None: the request's. Only reads."""
     old = platform.load()
     record = start(platform, request, old)

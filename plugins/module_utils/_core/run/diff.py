@@ -73,4 +73,4 @@ def _vm(name: str) -> str:
 
 
 def _node(name: str, platform: Platform) -> str:
-    return f"{'node' if platform is Platform.KUBEVIRT else 'host'} {name}"
+    return f"{platform.traits.host} {name}"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Protocol
 
 from ..decision.actions import Action, Decision, Do, NodePhase
 from ..decision.certificate import Certificate, certify
@@ -13,9 +12,10 @@ from ..decision.decide import IN_FLIGHT, decide
 from ..decision.reconcile import Situation
 from ..decision.which_hosts import was_enough
 from ..model.observation import Observation
-from ..model.policy import Limits, Policy
+from ..model.policy import Policy
 from ..model.record import Attempt, Ending, Intent, NodeRecord, VMRecord
 from ..reasons.reason import IN_A_QUEUE, Finding, Reason
+from .platform import Platform
 
 _READS_IN_A_ROW = 4
 # While all that is left is being migrated, reading often only takes from the migrations.
@@ -29,38 +29,6 @@ _TELL_AT_LAST = 1.0  # also if something was just done, and is yet to be looked 
 _NOT_DONE = frozenset({NodePhase.DRAINING, NodePhase.RESTORING, NodePhase.BLOCKED})
 # Refused without an answer of who should do it: it may have been done.
 _PERHAPS_DONE = frozenset({Reason.PeerUnreachable, Reason.APIError})
-
-
-class Platform(Protocol):
-    """What the loop needs of a platform. Methods raise only for what ends the whole run."""
-
-    def observe(self, record: NodeRecord | None) -> Observation:
-        """Read everything, now. What could not be read is in the observation, not raised."""
-
-    def load(self) -> NodeRecord | None:
-        """The node's record; None: there is none. Raises RecordError when it is unreadable."""
-
-    def save(self, record: NodeRecord) -> None:
-        """Write the record; returns when it is safe."""
-
-    def claim(self, wanted: Sequence[Action], limits: Limits) -> dict[str, Finding | None]:
-        """Reserve target and slot for each MIGRATE. UUID -> None (granted) or why not."""
-
-    def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
-        """Carry out the actions. UUID -> what went wrong."""
-
-    def wait(self, seconds: float, gather: float = 0.0) -> None:
-        """Return when something changed, `gather` seconds later, or after that time. Raises what a write would raise
-        for a run that is no longer wanted."""
-
-    def is_wanted(self) -> bool:
-        """Does another run wait for this node? Then the slice ends early, and lets it in."""
-
-    def now(self) -> float:
-        """Boot-time clock of the node, seconds."""
-
-    def wall(self) -> str:
-        """Wall time for people, ISO 8601 UTC."""
 
 
 class SliceEnd(str, Enum):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from ..decision.stops import ASK_AGAIN_SECONDS
 from ..model.policy import Policy
 from ..model.record import Ending, Intent, NodeRecord, Superseded, VMRecord
 from ..reasons.reason import Reason
+from .platform import Clocks
 
 
 class Request(Protocol):
@@ -41,17 +41,6 @@ class Request(Protocol):
 
 
 LOOKS = "info"  # the run of who asks only how the node stands
-
-
-class Clocks(Protocol):
-    """What a new record takes from the platform. `provides`: what of the node VMs need and a reboot may not bring
-    back, in words."""
-
-    @property
-    def boot_id(self) -> str: ...
-    def now(self) -> float: ...
-    def wall(self) -> str: ...
-    def provides(self) -> Sequence[str]: ...
 
 
 def check_owner(old: NodeRecord | None, request: Request) -> None:

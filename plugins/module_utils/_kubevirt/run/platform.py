@@ -45,7 +45,7 @@ _IN_DOUBT = 5.0
 
 
 class KubeVirtPlatform:
-    """Implements engine.Platform for a node.
+    """Implements `run/platform.Platform` for a node.
 
     Methods raise KubeError for what ends the run: the node, its pods or VMIs cannot be read, or
     the record cannot be written. `now` is the wall clock of where this runs: its age counts

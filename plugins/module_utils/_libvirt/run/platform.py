@@ -45,7 +45,7 @@ _CHECK_EVERY, _ASK_EVERY = 0.5, 1.0  # seconds between two looks at who waits fo
 
 
 class LibvirtPlatform:
-    """Implements engine.Platform for the host that the module runs on.
+    """Implements `run/platform.Platform` for the host that the module runs on.
 
     Opens connections when they are needed; `close` ends them. Raises HostUnreachable when
     the host's own libvirt cannot be reached, RecordError when its record is unreadable.
