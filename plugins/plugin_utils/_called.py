@@ -37,7 +37,7 @@ class Called(ActionBase):
         check_rules(self._task.args)
 
     def options(self) -> Doc:
-        """Options of the module."""
+        """The module's options as the task gives them; for modules that ask for it with the controller's UUID."""
         own = {"controller_uuid": own_uuid()} if self.TELLS_WHO else {}
         return {**own, **given(self._task.args)}
 

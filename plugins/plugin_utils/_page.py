@@ -131,7 +131,8 @@ def _place(span: _Span, begin: datetime, end: datetime) -> dict[str, float]:
 
 
 def _attention(hosts: Sequence[Doc]) -> list[dict[str, Any]]:
-    """What somebody has to look at: hosts that failed or lack VMs of theirs, and VMs with a reason; the same once."""
+    """The entries of "What to look at": hosts that failed or lack VMs of theirs, and VMs with a reason, those with the
+    same reason together. Each has who, code, message, remedy, and bad: the drain was not done with it."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for host in hosts:
         not_back = host["stage"] == "done" and host["message"]

@@ -314,7 +314,7 @@ def duration(result: Mapping[str, Any]) -> str:
 
 
 def _times(vm: Mapping[str, Any]) -> str:
-    """What is foreseen of one VM."""
+    """The predicted duration and pause of one VM, as the end of its line; empty where none is known."""
     seconds, pause = vm.get("predicted_duration"), vm.get("predicted_pause_ms")
     text = "" if seconds is None else f"  about {seconds:.1f} s"
     return text if pause is None else f"{text}, pause {pause:.0f} ms"

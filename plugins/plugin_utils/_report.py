@@ -68,7 +68,7 @@ class Report:
             self._write(lambda doc, now: report.with_roll(doc, roll, now))
 
     def plan(self, plan: Doc | None) -> None:
-        """What is foreseen from now on, unless a file says it."""
+        """Keep `plan` as plan.json in the folder of the report, unless the user names a plan file."""
         if self._folder is None or self._plan:
             return
         try:
@@ -87,7 +87,7 @@ class Report:
         self._write(lambda doc, now: report.with_moved_back(doc, home, result, now))
 
     def _foreseen(self, host: str, result: Mapping[str, Any]) -> list[Doc]:
-        """What the plan said of the VMs of that host."""
+        """The rows of `compare` for the VMs of that host; empty without a plan."""
         path = Path(self._plan) if self._plan else (self._folder or Path()) / _PLAN
         if "vms" not in result or not (self._plan or (self._folder and path.exists())):
             return []
@@ -118,7 +118,7 @@ class Report:
 
     @staticmethod
     def _read(folder: Path) -> Doc:
-        """What is no report of ours is left to `with_roll`, which begins a new one."""
+        """The report in this folder; an empty one where there is none of this schema."""
         try:
             found = json.loads((folder / "report.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -40,8 +40,8 @@ _AGAIN = 600.0
 
 
 class Said:
-    """What is shown of one call after the other. Of a wait: for whom, when that is new. The host whose turn is next
-    says it again every ten minutes, for else a roll is silent as long as the user's tasks on another host."""
+    """Chooses the lines to show of one call after the other. Of a wait: for whom, when that is new. The host whose turn
+    is next says it again every ten minutes, or a roll would be silent as long as the user's tasks on another host."""
 
     def __init__(self, state: str) -> None:
         self._state, self._message, self._names, self._at = state, "", [""], float("-inf")
@@ -145,8 +145,8 @@ def keep_alive(call: Call, args: dict[str, Any]) -> None:
 
 @contextmanager
 def _own_files(lives: Callable[[], bool]) -> Iterator[None]:
-    """What a call writes into directories for temporary files is in one that goes at the end, whatever became of the
-    call; ansible-playbook removes its own before that. One that was killed did not: it goes as well."""
+    """Give calls a directory of their own for temporary files, and remove it at the end, whatever became of them.
+    ansible-playbook removes its own before that; where it was killed, that is removed as well."""
     theirs, folder = constants.DEFAULT_LOCAL_TMP, tempfile.mkdtemp(prefix="virtops-roll-")
     constants.DEFAULT_LOCAL_TMP = os.environ["TMPDIR"] = folder
     try:
@@ -207,7 +207,8 @@ def _signal(group: int, number: int) -> bool:
 
 
 def _quietly(call: Call, args: dict[str, Any]) -> dict[str, Any]:
-    """What fails here is seen by the next reader of the record. Nobody reads what is printed."""
+    """Call, and give an `error` in place of an exception: nobody reads what is printed here, and the next reader of the
+    record sees that it was not renewed."""
     try:
         return call(args)
     except Exception as exc:  # noqa: BLE001 - of any connection plugin

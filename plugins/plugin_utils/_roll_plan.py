@@ -1,4 +1,4 @@
-"""What a roll knows before its first host: the preflight of each, and the plan of all."""
+"""Check and plan a roll before its first host: the preflight of each host, and the plan of all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Foreseen:
         self.objections = planned.objections(looks, found, args["max_failures"], silent, why if must_fit else "")
 
     def lines(self, roll_id: str, hosts: list[str], whole: bool, forks: int) -> list[str]:
-        """What is shown of it. `whole`: each VM, too. `forks`: on how many hosts Ansible works at once."""
+        """The lines to show of the plan. `whole`: each VM, too. `forks`: on how many hosts Ansible works at once."""
         table = text.table(self.plan) if whole and self.plan is not None else []
         known = [] if self.plan is None or whole else [*planned.misfits(self.plan), *self.plan["warnings"]]
         warnings = [f"Warning: {one}" for one in (*known, planned.too_few_forks(self.plan, forks)) if one]

@@ -100,7 +100,7 @@ def _judge(display: Display, result: dict[str, Any], wanted: str, in_roll: bool)
 
 
 def _report_forecast(display: Display, result: Mapping[str, Any], wanted: str) -> None:
-    """What would be done; and a warning if it would not be enough. A forecast is no failure."""
+    """Show what would be done, and a warning if the wanted state would not be reached. A forecast is no failure."""
     for line in (*predicted_lines(result), duration(result)):
         if line:
             display.display(plain(line))

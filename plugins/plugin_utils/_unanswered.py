@@ -25,8 +25,8 @@ _SAYS_AGAIN = 15.0
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """What is asked over a connection of Ansible's, which may say nothing for ever. Raises TimeoutError. An action runs
-    in the main thread of a process of its own."""
+    """Limit the time of a `with` block, for calls over a connection of Ansible's, which may never answer. Raises
+    TimeoutError. It uses SIGALRM: an action runs in the main thread of a process of its own."""
 
     def over(_number: int, _frame: FrameType | None) -> None:
         raise TimeoutError
@@ -75,7 +75,7 @@ class Unanswered:
         return True
 
     def patient(self, call: Call, first: bool = False) -> Call:
-        """Retry a call that is safe to repeat."""
+        """Wrap a call that is safe to repeat: it is made again as long as `again` says so."""
 
         def answered(*args: Any) -> dict[str, Any]:
             while True:

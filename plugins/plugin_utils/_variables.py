@@ -194,7 +194,7 @@ def faults(
 
 
 def _cut(loader: DataLoader | None) -> list[str]:
-    """What Ansible took from the value of an extra var: it ends one at a blank."""
+    """A fault where Ansible has cut the value of an extra var at a blank, and made the rest no variable's."""
     rest = "" if loader is None else load_extra_vars(loader).get("_raw_params", "")
     how = """-e 'maintenance_reason="new DIMMs"'"""
     return (
@@ -282,7 +282,7 @@ def _place(name: str, spec: Mapping[str, Any], loader: DataLoader | None, names:
 
 
 def _policy(name: str, value: Any) -> str:
-    """What the policy of a drain says to a number that it has."""
+    """The fault of a number that the policy of a drain refuses; '': there is none, or it is no number of the policy."""
     field = name.removeprefix("drain_")
     if field == name or not isinstance(getattr(Policy, field, None), (int, float)):
         return ""
@@ -321,7 +321,7 @@ def _written(name: str, value: Any, kind: str) -> str:
 
 
 def _expected(value: Any, spec: Mapping[str, Any]) -> str:
-    """What is expected instead, or ''."""
+    """What the variable must be instead; '': its value is right."""
     kind = str(spec.get("type"))
     wanted = KINDS[kind](value) if kind in KINDS else ""
     choices = spec.get("choices")

@@ -122,7 +122,7 @@ class _Agent:
 
 
 def _text(value: Any) -> str:
-    """Format options for fence agents, one per line: 1 for true."""
+    """The value of an option as fence agents read it: 1 for true, and no line breaks, since a line is one option."""
     if isinstance(value, bool):
         return str(int(value))
     return str(value).replace("\n", "")

@@ -13,7 +13,7 @@ from .reconcile import Situation
 
 
 class Do(str, Enum):
-    """What a platform can do. Each one adopts what is already so."""
+    """The acts that a platform can carry out. Each one adopts what is already so."""
 
     CORDON = "cordon"
     UNCORDON = "uncordon"  # our own cordon; one of others stays

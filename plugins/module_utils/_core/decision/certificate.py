@@ -23,9 +23,11 @@ _FINE = {True: frozenset({State.RUNNING, State.PAUSED, State.POSTCOPY}), False: 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was read, and where each VM is. Times: boot-time clock of the node, seconds.
+    """The proof that a node is empty. `first_read`, `second_read`: when it was read, in seconds of the node's boot-time
+    clock.
 
-    `unread`: hosts that did not answer at one of the reads, and why none of the VMs is there.
+    `vms`: name of each VM that the run ever saw -> where it is. `unread`: hosts that did not answer at one of the
+    reads -> why none of the VMs is there.
     """
 
     node: str

@@ -56,7 +56,7 @@ def waits_for_hook(step: Step, entry: VMRecord, target: str = "") -> bool:
 
 
 def note_started_again(entry: VMRecord) -> None:
-    """What was stopped for the maintenance is started by a restore: `after` follows that too."""
+    """Note that a restore has started the VM again: its hook `after` has to follow that too."""
     if entry.hook_after:
         entry.hook_stage = HookStage.BEFORE.value
 
@@ -108,9 +108,10 @@ def record_answers(record: NodeRecord, answers: Sequence[Mapping[str, Any]]) -> 
 
 
 def pending_rows(decision: Decision, record: NodeRecord) -> list[dict[str, str]]:
-    """What has to be answered, in result form: as a task file gets it, and as it is given back.
+    """A row for each hook that has to be answered, as a task file gets it and as it is given back: kind, hook, tasks
+    (the file), name, uuid, namespace, node, target, way, verdict, decided_by.
 
-    Those that bring a VM back into service come first.
+    Hooks `after` come first, since they bring a VM back into service.
     """
     found = []
     for need in sorted(decision.pending_hooks, key=lambda need: need.hook is Hook.BEFORE):

@@ -118,7 +118,8 @@ def _was_over(step: Step, entry: VMRecord, job: Job | None) -> bool:
 
 
 def _update_attempt(last: Attempt, seen: Sighting | None, job: Job | None) -> None:
-    """What is seen of an attempt under way that was not known when it was asked for."""
+    """Note what was not known of an attempt when it was requested, and is seen now: its job's work and mode, its
+    target, and that it goes on although its request was refused."""
     if not last.ended and not last.gave_up:
         last.reason = last.message = ""  # its request was refused, and it goes on all the same
     if job is not None:
@@ -134,8 +135,8 @@ def _settings(step: Step, uuid: str) -> MigrationSettings:
 
 
 def _waited_too_long(step: Step, entry: VMRecord, job: Job) -> bool:
-    """What was asked for has waited too long for the same thing, and the platform has no
-    deadline for that; or the node's own is over."""
+    """Has the migration waited for something other than a queue for longer than `pending_timeout`, or is the node's own
+    deadline over? The platform itself has none for that. Notes since when it waits."""
     if job.finding is None or job.finding.reason in IN_A_QUEUE:
         return job.finding is not None and step.late()
     if entry.waiting_since is None:
@@ -161,7 +162,8 @@ def withdrawal_denied(entry: VMRecord) -> Finding | None:
 
 
 def _grace(step: Step, entry: VMRecord, situation: Situation) -> float:
-    """What began before the node's deadline has the holder's own: that is waited for."""
+    """Seconds for which a migration that is under way may go on after the node's deadline, since it has a deadline of
+    its own; 0 for anything else."""
     if situation not in (Situation.MOVING, Situation.STARTING):
         return 0.0
     settings = _settings(step, entry.uuid)
@@ -293,7 +295,8 @@ def _restarted_by_others(entry: VMRecord, seen: Sighting | None) -> Finding | No
 
 
 def _arrived_paused(entry: VMRecord, seen: Sighting) -> Finding | None:
-    """We do not migrate paused VMs: its owner, or an error, paused it during or after the migration."""
+    """The finding for a VM that is paused where it has arrived; None: it is not. A drain migrates no paused VM, so its
+    owner, or an error, paused it during the migration or after it."""
     if seen.state is not State.PAUSED:
         return None
     return Finding(Reason.ArrivedPaused, f"{paused_text(entry.name, seen.node, seen.paused_by)}.")

@@ -153,7 +153,7 @@ class Placement:
         return self.room(node) >= vm.memory_mib and node.has_cpu(vm.cpu_milli, booked)
 
     def size(self, vm: VM) -> float:
-        """Memory that it takes up on a node, in MiB."""
+        """How much the VM takes of a node, in MiB: its memory or its CPU, see `weight`."""
         return self.weight(vm.memory_mib, vm.cpu_milli)
 
     def weight(self, mib: int, cpu_milli: int) -> float:
@@ -161,7 +161,8 @@ class Placement:
         return max(float(mib), cpu_milli * self._mib_per_cpu)
 
     def taken(self, vm: VM) -> str:
-        """Resources that others took on the nodes on which the VM would fit."""
+        """The resource that is missing on the nodes that would take the VM: "CPU" if one of them has the memory, else
+        "room"."""
         memory = any(self.room(n) >= vm.memory_mib and not self.refuses(vm, n) for n in self._nodes)
         return "CPU" if memory else "room"
 
@@ -228,7 +229,7 @@ class Placement:
         return tuple(found.values())
 
     def _examples(self, vm: VM, cold: bool, but: Collection[str]) -> str:
-        """What is wrong with some of the nodes: those that are only too small first."""
+        """Say of some of the nodes why they do not take the VM: those that are only too small first."""
         unfit: list[str] = []
         small: list[str] = []
         for node in islice((n for n in self._nodes if n.name not in but), _CHECKED):

@@ -22,7 +22,7 @@ class JobStage(str, Enum):
 
 
 class Recorded(str, Enum):
-    """What the record says of the last attempt or stop."""
+    """How far the last attempt or stop of a VM is, by the record."""
 
     NOTHING = "nothing"
     INTENDED = "intended"  # written before the call; no outcome known

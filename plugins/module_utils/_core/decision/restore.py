@@ -216,7 +216,8 @@ def _one(step: Step, uuid: str, situation: Situation) -> bool:
 
 
 def _touched(entry: VMRecord, vm: VM) -> bool:
-    """A VM that is off has a known autostart, even if nothing else is known."""
+    """Has the drain moved or stopped this VM, or disarmed its autostart? The last counts only where it may run: of a VM
+    that is off the autostart is known, whatever else is not."""
     return bool(entry.attempts or entry.asked_to_stop or (entry.disarmed and vm.active))
 
 

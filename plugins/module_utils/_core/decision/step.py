@@ -1,4 +1,4 @@
-"""What one decide step for one node carries about, for all parts of deciding."""
+"""The context of one decide step for one node: what all parts of deciding read, and what they add."""
 
 from __future__ import annotations
 
@@ -169,9 +169,9 @@ class Step:
         return vm is not None and vm.state is State.UNKNOWN
 
     def close(self) -> None:
-        """Forget the attempts for actions that are no longer wanted: they worked.
+        """Forget how often an action was tried that is no longer wanted: it has worked.
 
-        Not of a VM of which nothing was concluded, as in the first step of each slice: else what is
+        The count is kept for a VM of which nothing was concluded, as in the first step of each slice; else what is
         refused again and again would never be used up.
         """
         for uuid, entry in self.record.vms.items():

@@ -283,7 +283,8 @@ def _handle_off_to_move(step: Step, vm: VM, entry: VMRecord) -> None:
 
 
 def _must_not_leave(vm: VM, entry: VMRecord) -> Finding | None:
-    """What it starts with is surely read only now: it may have been changed since it was asked."""
+    """Why the VM, which is off now, must not be started on its target; None: it may. Only now is it sure with which
+    definition it starts: that may have been changed since the guest was asked to stop."""
     refused = vm.refused_by if vm.cold_refused_by is None else vm.cold_refused_by
     found = (*vm.cold_findings, *refused.get(entry.cold_target, ()))
     return next((finding for finding in found if finding.reason in LASTING), None)

@@ -23,7 +23,7 @@ from ..reasons.reason import TABLE, Finding, Platform, Reason
 
 
 class Way(str, Enum):
-    """What to do with a VM."""
+    """The ways to treat a VM in a drain."""
 
     MIGRATE = "migrate"
     SHUTDOWN = "shutdown"

@@ -32,9 +32,10 @@ _ENDINGS = frozenset({Ending.NONE.value, Ending.MOVED.value, Ending.OFF.value})
 
 @dataclass(frozen=True)
 class LastRead:
-    """What one slice leaves to the next. Times: boot-time clock of the node, seconds.
+    """The state that one slice leaves to the next, so that this need not read all hosts. Times: boot-time clock of the
+    node, seconds.
 
-    `whole_at`: when all hosts were read. `needed`: to be read whatever else is. `room`: MiB on
+    `whole_at`: when all hosts were read. `needed`: hosts to be read in any case. `room`: MiB on
     each host, by its last read; less than 0: it takes nothing. It only says who is asked first.
     """
 
@@ -130,10 +131,8 @@ def _places_are_given(obs: Observation, decision: Decision, record: NodeRecord, 
 def last_read(
     obs: Observation, before: LastRead | None, record: NodeRecord, claimed: Collection[str]
 ) -> LastRead | None:
-    """What the next slice is to know. `claimed`: hosts that were asked for a claim in this one.
-
-    None: all are to be read again.
-    """
+    """Make the LastRead for the next slice; None: it has to read all hosts. `claimed`: hosts that were asked for a
+    claim in this slice."""
     others = {name: node for name, node in obs.nodes.items() if name != record.node}
     if obs.not_asked and (before is None or not before.room.keys() >= obs.not_asked):
         return None

@@ -236,7 +236,7 @@ def _post_copy(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
 
 
 def _capacity(facts: Facts) -> Iterator[Found]:
-    """Check the hosts that take VMs: memory of the drained one does not count."""
+    """Find targets whose memory for VMs is not declared. The host to be drained takes no VMs: it is left out."""
     bare = sorted(h.name for h in facts.hosts if h.name in facts.targets and not h.declared)
     if bare:
         yield Found(Reason.CapacityNotDeclared, f"node {facts.node}", f"Not declared for {listed(bare)}.")

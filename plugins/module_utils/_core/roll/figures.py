@@ -1,4 +1,4 @@
-"""What a playbook leaves for the next job of a workflow, and for notifications: a few figures and names. Pure.
+"""Figures and names of a roll, plan or drains, for the next job of a workflow and for notifications. Pure.
 
 They are small whatever the fleet is: hosts that went well are counted, those that need somebody are named.
 """

@@ -1,4 +1,4 @@
-"""What is done with one host, act after act, and what comes next. Pure.
+"""Choose the acts on one host, one after the other, and what comes next. Pure.
 
 `acts` is a generator: it yields an act, is sent what came of it, and returns the result of the whole.
 """
@@ -25,7 +25,7 @@ _SAID_EVERY = 15.0  # seconds between two lines that say for what it waits
 
 @dataclass(frozen=True)
 class Act:
-    """What is to be run: `kind` is roll, preflight, drain, restore, move, or show.
+    """One act to be run. `kind`: roll, preflight, drain, restore, move, or show.
 
     `options`: beside those that the user gave for that kind; of show the `lines`. `after`: seconds to wait before it.
     `turn`: of a host in a roll, as Asked has it; None: in none, so a host that is lost ends the play itself.
@@ -86,7 +86,7 @@ class Asked:
         return Act("roll", {"state": "noted", "stage": stage.value, "roll_host": self.host, **more}, self.turn)
 
     def last(self) -> list[str]:
-        """What comes before VMs come back."""
+        """The steps that come last before VMs come back: the user's checks, if there are any."""
         return ["checks"] if self.checks else []
 
 
@@ -166,7 +166,7 @@ def _out(ask: Asked) -> Acts:
 
 
 def _wanted(ask: Asked, turn: Mapping[str, Any]) -> list[str]:
-    """What is left of the host, less what nobody asked for."""
+    """The steps that are left of the host, without work and reboot where nobody asked for them."""
     wanted = {Step.WORK.value: ask.work, Step.REBOOT.value: ask.reboot != "never"}
     return [step for step in turn.get("steps", []) if wanted.get(step, True)]
 

@@ -62,7 +62,8 @@ ASKED_SPEC: dict[str, Any] = {
 def answer_of(
     params: Mapping[str, Any], store: RollStore, here: Clock, boot_id: Callable[[], str], check: bool = False
 ) -> dict[str, Any]:
-    """What the module returns. `params`: state, and all keys of ROLL_SPEC. `boot_id`: reads that of `roll_host`.
+    """Do what `state` asks, and give the module's result. `params`: state, and all keys of ROLL_SPEC. `boot_id`: reads
+    that of `roll_host`.
 
     Raises PolicyError for a missing or wrong option, RollRefused, RollTakenOver, and what the store
     raises.

@@ -127,8 +127,8 @@ def refusal(roll: Roll | None, host: str, run: str, drains: bool) -> str:
 
 
 def beside(roll: Roll | None, host: str, drains: bool) -> str:
-    """What to say of a roll that nobody carries on and that is not over, where a drain or restore begins that is not
-    its own; '': nothing. Its next command finds the fleet otherwise than it left it."""
+    """The warning for a drain or restore that begins beside a roll that is not over and that nobody carries on; '':
+    none is needed. The roll's next command finds the fleet otherwise than it left it."""
     if roll is None or roll.state in OVER or not (drains or host in roll.out):
         return ""
     return words.lies(roll, host)

@@ -28,7 +28,7 @@ _AFTER = (Stage.CHECKING, Stage.RESTORING)
 
 @dataclass(frozen=True)
 class Told:
-    """What one of them says. `needed` None: it could not tell, and `why` has the reason."""
+    """The answer of one tool (`who`). `needed` None: it could not tell, and `why` has the reason."""
 
     who: str
     needed: bool | None

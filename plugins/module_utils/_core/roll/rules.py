@@ -43,7 +43,7 @@ class Answer(str, Enum):
 
 
 class Step(str, Enum):
-    """What is still to be done with a host."""
+    """The steps with a host of a roll, in this order."""
 
     DRAIN = "drain"
     WORK = "work"
@@ -288,8 +288,8 @@ def _no_place(roll: Roll, host: str, fleet: Fleet, limit: places.Limit, now: str
 
 
 def steps(entry: HostEntry, boot_id: str) -> tuple[Step, ...]:
-    """What is left of a host that was begun. Work that ended is not done again, work that had begun
-    is; a reboot is not repeated if the host has another boot id than before it."""
+    """The steps that are left of a host that was begun. Work that ended is not done again, work that had only begun is;
+    a reboot is not repeated if the host has another boot id (`boot_id`: the one of now) than before it."""
     rebooted = bool(boot_id and entry.boot_id and boot_id != entry.boot_id)
     if entry.stage is Stage.REBOOTING and rebooted:
         return (Step.CHECK, Step.RESTORE)

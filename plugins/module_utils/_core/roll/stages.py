@@ -97,7 +97,8 @@ def paused(roll: Roll, why: str) -> Roll:
 
 
 def stopped(roll: Roll) -> State:
-    """Stop the roll with nothing under way: after a failure, or on request."""
+    """The state of a roll that ends before all hosts are done: PAUSED if it was asked to begin no further host, hosts
+    are left, none has failed and none is out; else STOPPED."""
     left = roll.in_stage(Stage.WAITING) and not roll.in_stage(Stage.FAILED)
     return State.PAUSED if roll.paused and left and not roll.out else State.STOPPED
 

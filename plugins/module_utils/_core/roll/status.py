@@ -246,7 +246,7 @@ def _moving(vm: Row) -> str:
 
 
 def _next(roll: Mapping[str, Any] | None, hosts: Sequence[Row], unreadable: str, read: str, left: bool) -> list[str]:
-    """What to do, a sentence each. `left`: it is known that its playbook has ended."""
+    """Say what the user can do next, a sentence each. `left`: it is known that the roll's playbook has ended."""
     halves = [
         f"Do not reboot or cut off {row['name']} or {vm['target'] or 'its target'}: {vm['name']} is on both until it "
         "has moved (post-copy)."

@@ -1,4 +1,4 @@
-"""What a roll did, a line for each host and one for all. Pure; from the record of the roll alone."""
+"""The table of a roll: a line for each host and one for all. Pure; from the record of the roll alone."""
 
 from __future__ import annotations
 

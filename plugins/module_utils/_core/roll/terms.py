@@ -129,7 +129,7 @@ def _term(kind: str, default: Any, of: Callable[[str, Any], Any] = _as_it_is) ->
 
 @dataclass(frozen=True)
 class Terms:
-    """What the command says of the whole roll.
+    """The terms of a roll, which its command gives and its record keeps.
 
     `options`: what another command must share to carry it on. `max_unavailable`: a number of hosts, or a share with %.
     `max_unavailable_per`: label, the rack for example, and how many hosts with the same value of it. `groups`: these

@@ -1,4 +1,4 @@
-"""What the rules of a roll say to people. Pure."""
+"""The messages of a roll, for people. Pure."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def left_in_restore(restore: Mapping[str, Any]) -> str:
 
 
 def next_of_drain(restores: bool) -> str:
-    """What to do after a drain, or a restore, of one host that is in no roll."""
+    """Tell the user how to go on after a drain, or a restore, that failed on one host that is in no roll."""
     again = "Fix the cause, then run the same command again to continue."
     return again if restores else f"{again} To return the host to service instead, run the playbook restore."
 

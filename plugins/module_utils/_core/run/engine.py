@@ -176,7 +176,7 @@ class Engine:
         outcome.ended, outcome.phase = SliceEnd.FINAL, NodePhase.BLOCKED
 
     def _endings(self) -> set[tuple[str, str, int]]:
-        """What became of VMs, and of how many migrations of each."""
+        """(UUID, ending, number of attempts that ended) of each VM of which something has ended."""
         found = set()
         for uuid, entry in self._record.vms.items():
             attempts = sum(attempt.ended for attempt in entry.attempts)
@@ -185,7 +185,7 @@ class Engine:
         return found
 
     def _told(self) -> set[tuple[str, str]]:
-        """What the slices before this one had met, as `_hindered`."""
+        """The reasons that the record has from slices before this one, in the form of `_hindered`."""
         own = self._record.finding
         met = {(uuid, entry.reason) for uuid, entry in self._record.vms.items()}
         return met | {("", own.reason.value)} if own is not None else met
@@ -330,7 +330,8 @@ class Engine:
         self._refused.pop(entry.uuid, None)
 
     def _refuse(self, action: Action, entry: VMRecord, why: Finding, now: float) -> None:
-        """Queued requests wait; otherwise record since when requests have been rejected."""
+        """Note why a claim was not granted, and since when none is; not where it only waits in a queue. A target that
+        refused is tried again when all have refused."""
         entry.note(why)
         if why.reason in IN_A_QUEUE:
             entry.refused_since = None

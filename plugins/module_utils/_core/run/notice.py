@@ -1,4 +1,4 @@
-"""What is noted on a node about a run, for who looks at the node and not at Ansible. Pure."""
+"""Notices about a run, to be written on its node for people who look at the node and not at Ansible. Pure."""
 
 from __future__ import annotations
 

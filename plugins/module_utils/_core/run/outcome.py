@@ -1,4 +1,4 @@
-"""What became of each VM when its host was given back, in words that fit one VM or several. Pure."""
+"""Say what became of each VM when its host was restored, in words that fit one VM or several. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a platform is to a run: it observes and acts. In what the platforms differ for the core: `reasons/platform`."""
+"""The protocols of a platform: it observes and acts. In what the platforms differ for the core: `reasons/platform`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..reasons.reason import Finding
 
 
 class Clocks(Protocol):
-    """What a new record takes from the platform."""
+    """The part of a platform that a new record needs."""
 
     @property
     def boot_id(self) -> str: ...
@@ -25,11 +25,11 @@ class Clocks(Protocol):
         """Wall time for people, ISO 8601 UTC."""
 
     def provides(self) -> Sequence[str]:
-        """What of the node VMs need and a reboot may not bring back, in words."""
+        """Name, in words, what VMs need of the node and a reboot may not bring back: active pools and networks."""
 
 
 class Reader(Clocks, Protocol):
-    """What check mode needs: it only reads."""
+    """The part of a platform that check mode needs: it only reads."""
 
     def load(self) -> NodeRecord | None:
         """The node's record; None: there is none. Raises RecordError when it is unreadable."""
@@ -39,7 +39,7 @@ class Reader(Clocks, Protocol):
 
 
 class Platform(Reader, Protocol):
-    """What the loop needs. Methods raise only for what ends the whole run."""
+    """A platform as the loop needs it. Methods raise only for what ends the whole run."""
 
     def save(self, record: NodeRecord) -> None:
         """Write the record; returns when it is safe."""

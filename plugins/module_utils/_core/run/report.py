@@ -1,4 +1,4 @@
-"""What a module returns of a slice, and of check mode. The same keys on both platforms."""
+"""The result that a module returns of a slice, and of check mode. It has the same keys on both platforms."""
 
 from __future__ import annotations
 

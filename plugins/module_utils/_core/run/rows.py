@@ -80,7 +80,8 @@ def _is_past(entry: VMRecord, last: Attempt) -> bool:
 
 
 def _outage(entry: VMRecord) -> int | None:
-    """What its guest felt, whatever its way; None: not known, or not over. A stop is known to the second."""
+    """Milliseconds for which the guest did not run, whether it was migrated or stopped; None: not known, or not over. A
+    stop is known to the second."""
     if entry.off_since and entry.on_since:
         return max(0, round((parsed(entry.on_since) - parsed(entry.off_since)).total_seconds() * 1000))
     return entry.last.downtime_ms if entry.ending == Ending.MOVED.value and entry.last else None
@@ -155,6 +156,6 @@ def _count(verdicts: Sequence[str]) -> dict[str, int]:
 def accounted(
     vms: list[dict[str, Any]], certificate: dict[str, Any] | None = None, called: str = "vms"
 ) -> dict[str, Any]:
-    """What every result has: the VMs (under the name `called`), their counts, the certificate."""
+    """The keys that every result has: the VMs (under the key `called`), `counts` of their verdicts, `certificate`."""
     tally = _count([row["verdict"] for row in vms])
     return {called: vms, "counts": tally, "certificate": certificate}

@@ -136,9 +136,8 @@ def begin(
 
 
 def _continue_record(entry: VMRecord, now: float, restored: bool) -> None:
-    """What was given up is tried again; times of an older run or boot mean nothing now.
-
-    `restored`: this restore follows another one.
+    """Prepare the VM's entry for a new run: what was given up is tried again, and times of an older run or boot are
+    cleared. `restored`: this restore follows another one.
     """
     entry.waiting_since = entry.calm_since = entry.unread_since = entry.refused_since = None
     entry.tries = {}

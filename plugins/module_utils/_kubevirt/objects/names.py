@@ -51,7 +51,7 @@ FROM_NODE = "virtops.maintenance/from-node"
 
 
 def label(text: str) -> str:
-    """Shorten to a label value, which has at most 63 characters."""
+    """The text as a label's value, which has at most 63 characters: a longer one is replaced by a hash of it."""
     return text if len(text) <= 63 else hashlib.sha256(text.encode()).hexdigest()[:40]
 
 

@@ -1,1 +1,1 @@
-"""What the cluster says about one node and its VMs, in the form that the core decides on."""
+"""Observe one node of the cluster and its VMs, in the form that the core decides on."""

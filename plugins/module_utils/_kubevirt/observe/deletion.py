@@ -1,4 +1,4 @@
-"""What others do to a VM meanwhile: they stop, restart, evict or delete it. Pure.
+"""See what others do to a VM meanwhile: they stop, restart, evict or delete it. Pure.
 
 The cluster is read whole: what is in no list does not exist, so a VM that cannot be found was
 deleted. Who did it stands nowhere; who stopped it stands in the VirtualMachine's managedFields.

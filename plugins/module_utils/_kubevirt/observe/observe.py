@@ -307,7 +307,8 @@ class Observer:
         return bool(moving) or asked or (marked and not external)
 
     def _hinders(self, uuid: str) -> Finding | None:
-        """What keeps every migration of a VM that could migrate from being begun."""
+        """Why no migration of this VM can begin, although the VM itself can migrate: no node takes it, or KubeVirt's
+        limits are 0. None: nothing known."""
         refused = self._refusals[2].get(uuid)
         if refused:
             return Finding(Reason.NoTargetWithCapacity, refused)

@@ -131,7 +131,8 @@ class Lock:
         return self._clock() - (self._since or 0.0)
 
     def _kept(self) -> bool:
-        """Whether its resourceVersion is unchanged: then nobody held it since, even if it has expired."""
+        """Renew the Lease; False: somebody else has taken or removed it. If only others have written to it (they wait
+        for it) it is tried again. Unchanged, it is ours even if it has expired. Raises KubeError."""
         for _try in range(3):
             if self._held is None or not self._update(self._held, True, retry=False):
                 lease = self._client.find(f"{self._path}/{self.name}")  # somebody waits for it?

@@ -43,7 +43,8 @@ class RollOfCluster(RollLease):
         return Fleet([*labels], found, frozenset(busy), labels, there, self._left_behind(nodes))
 
     def _left_behind(self, nodes: list[Obj]) -> dict[str, str]:
-        """Informational only; may be missing."""
+        """Node -> a sentence on its recovery, or on what a drain before its deletion left. It is only reported: without
+        the right to list Leases the second is missing."""
         by_name = {node["metadata"]["name"]: facts.annotations(node) for node in nodes}
         died = {name: told(notes, names.RECOVERY, name) for name, notes in by_name.items() if names.RECOVERY in notes}
         try:

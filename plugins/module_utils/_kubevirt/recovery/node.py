@@ -80,7 +80,8 @@ class DeadNode:
         return facts.seconds((lease.get("spec") or {}).get("renewTime"))
 
     def _pods(self) -> dict[str, int]:
-        """Informational only; may be missing."""
+        """How many pods the node has (`pods`), and how many of them are Ready (`pods_ready`). It is only reported: {}
+        if they cannot be listed."""
         try:
             pods, _version = self._client.list(f"{names.CORE}/pods", "", f"spec.nodeName={self.name}")
         except KubeError:
@@ -213,7 +214,8 @@ class DeadNode:
         return [self._guest(vm, by_key.get((vm.namespace, vm.name)), attached) for vm in vms]
 
     def _attached(self) -> dict[tuple[str, str], str]:
-        """Claims whose volumes the node still has. Informational only; may be missing."""
+        """(namespace, claim) -> the volume that is still attached to the node, in words. It is only reported: {} if
+        that cannot be read."""
         try:
             return dict(self._attachments.attached(self.obj))
         except KubeError:

@@ -112,7 +112,8 @@ def end_target(client: Client, vmi: Obj, migration: Obj) -> None:
 
 
 def _again(client: Client, obj: Obj, plural: str) -> Obj | None:
-    """Re-read the migration with a list (needs no `get` right)."""
+    """Read this very object again, by its UID; None: it is gone. It uses a list, so the right `get` is not needed.
+    Raises KubeError."""
     namespace, name = facts.key(obj)
     found, _version = client.list(names.kubevirt(namespace, plural), "", f"metadata.name={name}")
     return next((o for o in found if o["metadata"]["uid"] == obj["metadata"]["uid"]), None)

@@ -133,9 +133,9 @@ class WaitReader:
         return (causes.not_known(vmi, self._claims[uid]),)
 
     def not_begun(self, vmi: Obj, entry: VMRecord | None, since: float, cluster: Cluster | None) -> Finding | None:
-        """Why a marked VM has had no migration since then (monotonic).
+        """Why a VM that is marked has no migration; None: it is too early to tell, KubeVirt may still create one.
 
-        What an earlier slice has told of it still holds.
+        `since`: when it was first seen so, by the monotonic clock. What an earlier slice has told of it still holds.
         """
         reported = entry is not None and entry.reason in _NOT_BEGUN
         followed = cluster is None or facts.mark_followed(vmi, cluster.version)

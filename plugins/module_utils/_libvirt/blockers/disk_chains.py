@@ -108,7 +108,8 @@ def completed(disk: DiskSpec, folder: str = "", read: ReadHeader = read_header) 
 
 
 def _header(layer: SourceSpec, read: ReadHeader) -> Header:
-    """Read the header of an image file on this host. An image declared raw may contain anything."""
+    """Read the header of an image file on this host. NOT_READ for one that is declared raw, since it may contain
+    anything, and for one that is no file."""
     if not layer.path or layer.format == "raw":
         return NOT_READ
     return parse_header(read(layer.path))

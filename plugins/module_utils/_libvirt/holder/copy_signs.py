@@ -21,7 +21,8 @@ from .order import MoveOrder
 
 @contextmanager
 def copy_signs(links: Links, order: MoveOrder) -> Iterator[None]:
-    """Mark the copies on the target during one of our migrations; none if it copies nothing."""
+    """While a migration of ours copies disks, note every SIGN_EVERY seconds on the target that these copies are being
+    written. Nothing is noted for a migration that copies nothing, or that others began."""
     if order.method is not MigrationMethod.BLOCK or order.foreign or not order.target_uri:
         yield
         return

@@ -242,7 +242,8 @@ class Job:
         return made
 
     def _ask_for_claim(self) -> None:
-        """Check our claim: whoever considers us dead removes it, then reads our mark (see the core's owners).
+        """Check that our claim still stands. Whoever considers us dead removes it, then reads our mark (see the core's
+        owners).
 
         So first the mark, then the claim: one of the two sees the other.
         """

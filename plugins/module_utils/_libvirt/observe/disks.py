@@ -1,5 +1,4 @@
-"""What libvirt is asked about a VM's disks beside where they are: their chains, and what is in
-the way of a copy."""
+"""Ask libvirt about a VM's disks beside where they are: their chains, and what is in the way of a copy."""
 
 from __future__ import annotations
 

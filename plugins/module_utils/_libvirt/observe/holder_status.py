@@ -1,4 +1,4 @@
-"""What the holder reports, put into an observation: saves, requests to stop, and its silence."""
+"""Put what the holder reports into an observation: saves, requests to stop, and its silence."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ..._core.reasons.reason import Finding, Reason
 
 
 def note_saves(obs: Observation, record: NodeRecord | None, saves: Mapping[str, str], queued: Collection[str]) -> None:
-    """What the holder knows of saves: one that waits for its turn has no job yet.
+    """Note saves in `obs`: errors in `stop_errors`; one that goes on or is queued as the VM's job, if it has none yet.
 
-    It keeps an error until it is asked again. That of an earlier run says nothing of this stop.
+    `saves`: UUID -> the error of the last one; "" while it goes on or is queued. `queued`: UUIDs of those that have not
+    begun. The holder keeps an error until it is asked again: that of an earlier run says nothing of this stop.
     """
     entries = record.vms if record else {}
     asked = {
@@ -32,8 +33,8 @@ def note_saves(obs: Observation, record: NodeRecord | None, saves: Mapping[str, 
 
 
 def note_stops(obs: Observation, record: NodeRecord | None, stops: Mapping[str, Mapping[str, Any]]) -> None:
-    """What the holder knows of requests to stop. Of one that it does not know it is not known
-    that it was sent: then it is sent again."""
+    """Note requests to stop in `obs`: errors in `stop_errors`, and in `unsent` those that the holder does not know to
+    be sent, which are sent again. `stops`: UUID -> `sent`, `error`."""
     asked = {u for u, e in record.vms.items() if e.stop_requests} if record else set()
     obs.unsent = frozenset(u for u in asked if not stops.get(u, {}).get("sent"))
     for uuid in asked:

@@ -175,7 +175,8 @@ class Host:
 
     @property
     def lookups(self) -> Names:
-        """What it has by the names that its VMs use."""
+        """A look-up of networks, network filters and secrets of this host by the names that VMs use. Answers are kept
+        while the connection lasts."""
         conn = self.conn
         if self._lookups is None:
             self._lookups = Names(conn)
@@ -334,7 +335,8 @@ class Host:
 
 
 def finish_arrival(dom: Any, autostart: bool, last: Mapping[str, str]) -> None:
-    """What a migration of ours leaves to be done at the target. `last`: it, for the metadata."""
+    """Finish a migration of ours on its target: set the VM's autostart, and replace its marks in the metadata by `last`
+    (`source` and `target`)."""
     if dom.isPersistent() and bool(dom.autostart()) != autostart:
         dom.setAutostart(1 if autostart else 0)
     if is_marked(read_metadata(dom)):
@@ -381,7 +383,7 @@ def _places(dom: Any) -> list[int]:
 
 
 def _paused_by(dom: Any, state: int, reason: int) -> str:
-    """What paused it; for an I/O error with the disks and their errors (virsh domblkerror)."""
+    """Say in words why the domain is paused; for an I/O error with the disks and their errors (virsh domblkerror)."""
     text = paused_by(state, reason)
     if (state, reason) != (PAUSED, PAUSED_IOERROR):
         return text

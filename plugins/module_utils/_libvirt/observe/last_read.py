@@ -1,4 +1,4 @@
-"""What a slice leaves to the next one about the peers (see the core's which_hosts): a file.
+"""Keep what a slice leaves to the next one about the peers (the core's which_hosts.LastRead) in a file.
 
 It is taken away as it is read. A slice that is killed leaves none, and the next reads all hosts.
 """

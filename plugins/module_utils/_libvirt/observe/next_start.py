@@ -1,4 +1,4 @@
-"""What a VM that runs starts with next: its persistent definition, where it says another thing.
+"""The next start of a VM that runs: its persistent definition, where that differs from what runs.
 
 A cold move starts it from that. After a live one the next start does, on another host, and nothing
 shows then that its disk there is another VM's.
@@ -50,9 +50,10 @@ def read_next_start(dom: Any, live: DomainSpec, defined: str, source: Host) -> N
 
 
 def only_next_time(found: Iterable[Finding], known: Collection[Finding]) -> tuple[Finding, ...]:
-    """What stands in the way of its next start elsewhere, and not of what runs now.
+    """The findings that only its next start elsewhere has, as PendingChanges. `found`: of the next start, `known`: of
+    what runs now.
 
-    A medium that is not there is no reason to keep a VM: it is in the words of the difference.
+    A missing medium is left out: it is no reason to keep a VM, and the text of the difference names it.
     """
     texts = {finding.message for finding in known}
     return tuple(

@@ -168,7 +168,8 @@ class Peers:
         }
 
     def answers(self) -> dict[str, HostNow]:
-        """What was asked for. One that does not answer has an error."""
+        """Wait for the answers, and give them by host. One that does not answer has `error`, and one that was not asked
+        `not_asked` too."""
         asked, reads = self._asked, dict[str, HostNow]()
         for name in sorted(asked, key=lambda name: name in self._known):
             too_long = self._wait(name, asked[name])

@@ -1,4 +1,4 @@
-"""What does not change from read to read about a VM: its definition, and who takes it."""
+"""Read what does not change about a VM from read to read: its definition, and which peers take it."""
 
 from __future__ import annotations
 
@@ -199,9 +199,9 @@ def _cold_findings(asked: _Question) -> tuple[tuple[Finding, ...], tuple[Finding
 
 @dataclass(frozen=True)
 class _Question:
-    """What the peers are asked about. any_cpu: started anew, it takes the CPU that it finds.
-    pending: what it starts with next, if that is another thing. still: no job runs on it, so what
-    is on a peer is not of one that is under way. unshown: what the answers leave open."""
+    """The VM as the peers are asked about it. any_cpu: started anew, it takes the CPU that it finds.
+    pending: its next start, if that differs. still: no job runs on it, so what is on a peer is not of
+    one that is under way. unshown: what the answers leave open, as sentences."""
 
     source: Host
     spec: DomainSpec
@@ -294,7 +294,7 @@ def _next_time(
 
 
 def _defined(dom: Any) -> str:
-    """What a domain that runs is defined with; empty: it is transient, or off."""
+    """The persistent definition (XML) of a domain that runs; empty: it is transient, or off."""
     if not dom.isActive() or not dom.isPersistent():
         return ""
     return str(dom.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))

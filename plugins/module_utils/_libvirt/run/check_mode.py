@@ -24,7 +24,8 @@ from .service import Request, check_roll, peers_answer, platform_of, with_warnin
 
 
 def plan(request: Request) -> dict[str, Any]:
-    """What a run would do now, per VM. Only reads.
+    """Decide what a run would do now, and give the module's result; for a drain with the times and totals of add_times.
+    Only reads.
 
     Raises HostUnreachable, RecordError, StoreError, and PeerUnreachable and RollRefused as the run
     does.

@@ -173,7 +173,8 @@ class LibvirtPlatform:
 
     @property
     def warnings(self) -> list[str]:
-        """What a person should know, and nothing waits for."""
+        """Warnings for people about copies of the record, claims of others, and half copies of disks. Nothing waits for
+        them."""
         found = (self._copies.warning, *self.stale_claims.reported, *self.disk_copies.warnings)
         return [text for text in found if text]
 
@@ -270,7 +271,8 @@ class LibvirtPlatform:
                 delete_heartbeats(self.source.store)
 
     def _held(self) -> tuple[frozenset[str], str]:
-        """What the holder does; and why that is not known, when it is there and does not answer."""
+        """(UUIDs of the VMs that the holder works on, why that is not known; empty: it is). It is not known where the
+        holder is there and does not answer."""
         try:
             if self._holder is None:
                 self._holder = HolderClient.connect()
@@ -371,7 +373,7 @@ _SINGLE = re.compile(r"single\.[0-9a-f-]{36}\.record(?=\.)")
 
 
 def record_prefix(uuid: str) -> str:
-    """What the record of one VM's own migration begins with; that of the host has no prefix."""
+    """The prefix of the volumes of one VM's own migration; those of a host's drain have none."""
     return f"single.{uuid}."
 
 

@@ -129,7 +129,8 @@ def _in_turn(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
 
 
 def _end_what_was_begun(platform: LibvirtPlatform, request: Request, let_finish: bool) -> None:
-    """End a slice that finds its roll aborted: earlier slices have started migrations."""
+    """End the migrations that earlier slices of this run have begun, where this one finds its roll aborted.
+    `let_finish`: those that run may end. Raises RecordError, Superseded."""
     record = platform.load()
     check_owner(record, request)
     if record is not None and request.begun:
