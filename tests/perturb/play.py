@@ -246,7 +246,6 @@ class Perturbed(ModelPlatform):
         self._stale: Fleet | None = None
         self.command, self.checking = command, command.check
         self.hook = lambda what: play.hook(self, what)
-        self.boot_id = self.own.boot_id
         self.fails = lambda action: play.refuses(action)  # noqa: PLW0108  (of the time when it is asked)
         self._do = {do: self._answering(act) for do, act in self._do.items()}
 

@@ -64,7 +64,6 @@ class Calm(ModelPlatform):
 
     def __init__(self, fleet: Fleet, node: str) -> None:
         super().__init__(fleet, node)
-        self.boot_id = self.own.boot_id
         self.hook = self._count
 
     def _count(self, what: str) -> None:
