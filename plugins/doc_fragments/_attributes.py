@@ -17,7 +17,7 @@ attributes:
     description:
       - Can run in C(check_mode) and report what it would change, without changing it.
   diff_mode:
-    description: Tells in diff mode what has changed, or would change in check mode.
+    description: Reports in diff mode what has changed, or would change in check mode.
   idempotent:
     description: When run twice in a row with the same arguments, the second time changes nothing.
 """
@@ -31,8 +31,7 @@ attributes:
       - This module only reads.
       - To see a disk that libvirt on a peer does not know yet, it has libvirt read the directory of
         the peer's storage pool again (C(virsh pool-refresh)). There is no other way to know.
-      - A storage pool C(virtops) that is off is not started, as a run does; its host counts as not
-        readable.
+      - A storage pool C(virtops) that is off is not started, unlike in a run; its host counts as not readable.
   diff_mode:
     support: N/A
     details: This module only reads.

@@ -58,8 +58,7 @@ options:
     type: str
   no_proxy:
     description:
-      - Hosts that are reached without the proxy, with commas between them. Environment variable
-        E(K8S_AUTH_NO_PROXY).
+      - Hosts that are reached without the proxy, separated by commas. Environment variable E(K8S_AUTH_NO_PROXY).
     type: str
   proxy_headers:
     description: Headers for the proxy.
@@ -67,12 +66,12 @@ options:
     suboptions:
       proxy_basic_auth:
         description:
-          - User and password for the proxy, with a colon between them.
+          - User and password for the proxy, separated by a colon.
           - Environment variable E(K8S_AUTH_PROXY_HEADERS_PROXY_BASIC_AUTH).
         type: str
       basic_auth:
         description:
-          - User and password, with a colon between them.
+          - User and password, separated by a colon.
           - Environment variable E(K8S_AUTH_PROXY_HEADERS_BASIC_AUTH).
         type: str
       user_agent:
@@ -99,15 +98,17 @@ requirements:
 options:
   run_id:
     description:
-      - Identifies the run in annotations.
-      - Default is made from the time and a random part. AWX users can pass C(awx_job_id).
+      - Identifies the run in annotations, Events and results.
+      - Default is made from the time and a random part. Set it in a pipeline to the id of its job, such as
+        C(awx_job_id), to find later which job moved or stopped a VM.
+      - Use a new one for each run. Of two runs with the same id, one does not notice that the other has taken over.
     type: str
   requester:
-    description: Who requests it, for the annotations. Default is the user of the process.
+    description: Who requests the maintenance. It is written into the annotations. Default is the user of the process.
     type: str
     default: ''
   reason:
-    description: Why, for the annotations.
+    description: Why it is done. It is written into the annotations.
     type: str
     default: ''
 """
@@ -116,7 +117,7 @@ options:
 options:
   slice:
     description:
-      - Seconds after which one call hands back, so that progress can be shown.
+      - Seconds after which one call returns, so that progress can be shown.
       - The work goes on between two calls. There is no need to change it.
     type: int
     default: 15
@@ -140,8 +141,8 @@ options:
     description:
       - What to do with a VM of strategy V(LiveMigrate) that cannot migrate.
       - V(block) leaves it running, and the node is not drained.
-      - V(shutdown) deletes its instance, so that the guest is shut down. KubeVirt starts it on
-        another node if its C(runStrategy) says so; else it stays off until it is restored.
+      - V(shutdown) deletes its instance, so that the guest is shut down. KubeVirt starts it on another node if its
+        C(runStrategy) says so; otherwise it stays off until the node is restored.
       - V(skip) leaves it running. The node is then not certified as drained.
     type: str
     choices: [block, shutdown, skip]
@@ -168,30 +169,30 @@ options:
     default: []
     suboptions:
       name:
-        description: Name of the rule, for results. Each has another.
+        description: Name of the rule, as results show it. Each rule needs a different one.
         type: str
         required: true
       when:
         description:
-          - JMESPath on the VM's document. Without it the rule matches all VMs; only the last rule
-            may be without.
-          - C(run_strategy) and C(autostart) cost a request for each VM.
+          - JMESPath on the VM's document. Without it the rule matches all VMs. Only the last rule may omit it.
+          - C(run_strategy) and C(autostart) need a request for each VM.
         type: str
       strategy:
         description: The eviction strategy instead of the one that the VM has.
         type: str
         choices: [None, LiveMigrate, LiveMigrateIfPossible, External]
       on_not_migratable:
-        description: Instead of O(on_not_migratable).
+        description: What to do with these VMs, instead of O(on_not_migratable).
         type: str
         choices: [block, shutdown, skip]
       allow_stop:
-        description: Instead of O(allow_stop). V(false) forbids what O(allow_stop) allows.
+        description: Whether these VMs may be stopped, instead of O(allow_stop). V(false) forbids what O(allow_stop)
+          allows.
         type: bool
       priority:
         description:
-          - VMs with a higher one migrate first. Those of a lower one are requested when the
-            others have a slot. Default is 0.
+          - VMs with a higher priority migrate first. Migrations of a lower one are requested once those have a slot.
+            Default is 0.
         type: int
       migration:
         description:
@@ -206,12 +207,11 @@ options:
         description:
           - Task files that the role C(drain) runs for the VM. It is not touched until V(before) was
             answered, and the node is not drained until V(after) was.
-          - Paths on the controller, absolute or from where Ansible is started. They are checked
+          - Paths on the controller, absolute or relative to the directory in which Ansible is started. They are checked
             before anything is done.
           - Without the role see RV(virtops.maintenance.kubevirt_drain#module:needs) and
             O(virtops.maintenance.kubevirt_drain#module:hooks_done).
-          - Only M(virtops.maintenance.kubevirt_drain) waits for them. They are left aside in plans
-            and preflights.
+          - Only M(virtops.maintenance.kubevirt_drain) waits for them. Plans and preflights ignore them.
         type: dict
         suboptions:
           before:
@@ -233,8 +233,8 @@ options:
   pods:
     description:
       - The other pods of the node. The options are those of C(kubectl drain).
-      - Pods of VMs are never touched by these; attachment pods go with their VM, and launcher pods
-        that have ended are removed.
+      - They never apply to pods of VMs; attachment pods go with their VM, and launcher pods that have ended are
+        removed.
       - A pod with Cluster API's label C(cluster.x-k8s.io/drain=skip) stays. One with V(wait-completed) is not evicted;
         the drain waits until it has completed, for C(drain_timeout) at most.
     type: dict
@@ -247,16 +247,16 @@ options:
         default: ''
       ignore_daemonsets:
         description:
-          - Leave pods of DaemonSets where they are. V(false) makes them an error, as they are for
-            C(kubectl drain). Other than there it is the default, because virt-handler is one.
+          - Leave pods of DaemonSets where they are. V(false) makes them an error, as they are for C(kubectl drain).
+            Unlike there it is the default, because virt-handler is one.
         type: bool
         default: true
       delete_emptydir_data:
-        description: Let pods go that have an emptyDir. Its data is lost.
+        description: Evict pods that have an emptyDir too. Its data is lost.
         type: bool
         default: false
       force:
-        description: Let pods go that have no controller, or whose DaemonSet is gone.
+        description: Evict pods that have no controller, or whose DaemonSet is gone, too.
         type: bool
         default: false
       grace_period:
@@ -264,7 +264,7 @@ options:
         type: int
         default: -1
       disable_eviction:
-        description: Delete instead of evict, past all PodDisruptionBudgets.
+        description: Delete pods instead of evicting them, in spite of all PodDisruptionBudgets.
         type: bool
         default: false
       skip_wait_for_delete_timeout:
@@ -279,11 +279,10 @@ options:
 options:
   severity:
     description:
-      - What to make of single codes of the preflight. Code to V(blocker), V(warning) or V(ignore).
+      - How severe single codes of the preflight are. Maps a code to V(blocker), V(warning) or V(ignore).
       - A code that is not named keeps its default. The collection's docs/reasons.md has all codes
         with their defaults.
-      - Of a drain its check mode alone goes by it, which foretells what M(virtops.maintenance.kubevirt_preflight)
-        finds.
+      - In a drain only check mode uses it, because that predicts what M(virtops.maintenance.kubevirt_preflight) finds.
     type: dict
     default: {}
 """
@@ -292,8 +291,8 @@ options:
 options:
   force_stop:
     description:
-      - Whether a guest that was asked to stop and still runs after O(shutdown_timeout) is switched
-        off. Its pod is then given one second. One whose eviction was refused was not asked.
+      - Whether a guest that was asked to stop and still runs after O(shutdown_timeout) is powered off. Its pod is then
+        given one second. A guest whose eviction was refused was not asked.
     type: bool
     default: false
   shutdown_timeout:
@@ -308,8 +307,8 @@ options:
 options:
   limits:
     description:
-      - How many migrations are requested at once. Default is all, since KubeVirt queues by its own
-        limits and uses them best so.
+      - How many migrations are requested at once. Default is all, since KubeVirt queues by its own limits, and uses
+        them best that way.
     type: dict
     default: {}
     suboptions:
@@ -319,7 +318,7 @@ options:
   max_attempts:
     description:
       - How often one VM's migration is tried in one run. KubeVirt's own retries count.
-      - When they are used up, the request is withdrawn from KubeVirt, which else tries for ever.
+      - When they are used up, the request is withdrawn from KubeVirt, which would otherwise try for ever.
     type: int
     default: 3
   backoff:
@@ -343,7 +342,7 @@ options:
     type: float
     default: 300.0
   drain_timeout:
-    description: Seconds for the whole node. After that nothing is started any more.
+    description: Seconds for the whole node. After that nothing new is started.
     type: float
     default: 3600.0
 """

@@ -54,12 +54,15 @@ options:
         default: ''
       memory:
         description:
-          - Memory for VMs, in MiB. V(0) takes all that libvirt reports, less O(peers[].reserve).
-            Say one of the two, or nothing is kept for the host and for QEMU itself.
+          - Memory for VMs, in MiB. V(0) takes all that libvirt reports. O(peers[].reserve) is subtracted from either.
+            Set one of the two, or nothing is kept for the host and for QEMU itself.
         type: int
         default: 0
       reserve:
-        description: Memory to keep free, in MiB.
+        description:
+          - Memory to keep free on the host, in MiB.
+          - Set it instead of O(peers[].memory) if you know what a host needs for other things than VMs, such as storage
+            daemons or backups, and not how much is left for VMs, for example where hosts differ in size.
         type: int
         default: 0
       roll_rank:
@@ -89,13 +92,13 @@ options:
     description:
       - Directories and devices of which you know that all hosts see the same data at that path.
         Absolute paths.
-      - Needed only for what cannot be read, for example a SAN's device without a world-wide name.
-        A path that is wrongly named here is not copied. Of files, each target has to show that it
-        has the same directory; of devices it is believed.
-      - A running VM whose writable disk is a file there migrates only if libvirt too takes the file
-        system for shared. It knows NFS, CIFS, CephFS, GlusterFS, GFS2, OCFS2 and a few more; any
-        other has to be named in C(shared_filesystems) of C(/etc/libvirt/qemu.conf) on all hosts, if
-        their libvirt knows that setting. Else the VM moves only while it is off (V(cold_migrate)).
+      - Needed only for what cannot be read, for example a SAN's device without a world-wide name. A disk at a path that
+        is named here by mistake is not copied. For files, each target still has to show that it has the same directory;
+        for devices your word is believed.
+      - A running VM whose writable disk is a file there migrates only if libvirt also considers the file system shared.
+        It knows NFS, CIFS, CephFS, GlusterFS, GFS2, OCFS2 and a few more; any other has to be named in
+        C(shared_filesystems) of C(/etc/libvirt/qemu.conf) on all hosts, if their libvirt knows that setting. Else the
+        VM moves only while it is off (V(cold_migrate)).
     type: list
     elements: str
     default: []
@@ -109,20 +112,22 @@ requirements:
 options:
   run_id:
     description:
-      - Identifies the run in records and metadata.
-      - Default is made from the time and a random part. AWX users can pass C(awx_job_id).
+      - Identifies the run in records, results and the metadata of VMs.
+      - Default is made from the time and a random part. Set it in a pipeline to the id of its job, such as
+        C(awx_job_id), to find later which job moved or stopped a VM.
+      - Use a new one for each run. Of two runs with the same id, one does not notice that the other has taken over.
     type: str
   requester:
-    description: Who requests it, for the records.
+    description: Who requests the maintenance. It is written into the records.
     type: str
     default: ''
   reason:
-    description: Why, for the records.
+    description: Why it is done. It is written into the records.
     type: str
     default: ''
   slice:
     description:
-      - Seconds after which one call on the host hands back, so that progress can be shown.
+      - Seconds after which one call on the host returns, so that progress can be shown.
       - The work goes on between two calls. There is no need to change it.
     type: int
     default: 8
@@ -150,7 +155,7 @@ options:
     description:
       - What to do with a VM that should migrate and cannot.
       - V(block) leaves it running, and the host is not drained.
-      - V(shutdown) asks the guest to shut down, disarms autostart, and remembers both.
+      - V(shutdown) asks the guest to shut down, disables its autostart, and records both for the restore.
       - V(save) saves its memory on the host (managed save); restore starts it from there.
       - V(cold_migrate) shuts it down, moves its definition, and starts it on another host. Its
         disks must be on shared storage.
@@ -166,12 +171,12 @@ options:
     default: false
   force_stop:
     description:
-      - Whether a guest that does not shut down in O(shutdown_timeout) is switched off.
-      - One that could not be asked is not.
+      - Whether a guest that does not shut down in O(shutdown_timeout) is powered off.
+      - A guest that could not be asked to shut down is not.
     type: bool
     default: false
   move_inactive:
-    description: Whether domains that are off are moved too. Else they are only listed.
+    description: Whether domains that are off are moved too. Otherwise they are only listed.
     type: bool
     default: false
   limits:
@@ -194,17 +199,16 @@ options:
   placement_profile:
     description:
       - How a target is chosen among the hosts that fit.
-      - V(LowNodeUtilization) takes the one with most room, V(HighNodeUtilization) the one with
-        least room that fits, for a full fleet with some large VMs, which need what is left in one piece.
-      - KubeVirt's scheduler has profiles of its own; there it is not used.
+      - V(LowNodeUtilization) takes the one with most room. V(HighNodeUtilization) takes the one with least room that
+        fits. Use it in a full fleet with some large VMs, which need the remaining room in one piece.
+      - KubeVirt's scheduler has profiles of its own; this option is not used there.
     type: str
     choices: [LowNodeUtilization, HighNodeUtilization]
     default: LowNodeUtilization
   anti_affinity:
     description:
-      - Whether VMs of one anti-affinity group are kept on different hosts where it can be
-        (V(preferred)), or always (V(required)). With V(required) a VM blocks for which there is no
-        such host.
+      - Whether VMs of one anti-affinity group are kept on different hosts where possible (V(preferred)), or always
+        (V(required)). With V(required) a VM blocks if there is no such host.
     type: str
     choices: [preferred, required]
     default: preferred
@@ -214,7 +218,7 @@ options:
     default: {}
     suboptions:
       bandwidth:
-        description: Most MiB/s that one migration may take, in post-copy too. V(0) is no limit.
+        description: The most that one migration may use, in MiB/s, in post-copy too. V(0) is no limit.
         type: int
         default: 0
       auto_converge:
@@ -223,14 +227,14 @@ options:
         default: false
       post_copy:
         description:
-          - Allow post-copy, the guest runs on the target before all its memory is there.
-          - When the link breaks then, the VM stands still until the link is fixed.
+          - Allow post-copy, in which the guest runs on the target before all its memory is there.
+          - If the link breaks meanwhile, the VM stands still until the link is fixed.
         type: bool
         default: false
         aliases: [allow_post_copy]
       tls:
         description:
-          - Encrypt memory and disks on their way, by QEMU's own TLS.
+          - Encrypt memory and disks while they are transferred, by QEMU's own TLS.
           - With V(false) they go in the clear from QEMU to QEMU. A peer's C(qemu+tls) URI
             protects only what the two libvirt daemons say to each other.
           - Needs QEMU's migration certificates on all hosts (C(/etc/pki/qemu)).
@@ -239,38 +243,38 @@ options:
       parallel_connections:
         description:
           - Connections of one migration. V(0) uses one.
-          - Does not go with O(migration.post_copy), which QEMU before 10.1 cannot do together.
+          - It cannot be combined with O(migration.post_copy), since QEMU before 10.1 cannot do both.
         type: int
         default: 0
         aliases: [parallel]
       compression:
         description:
-          - Compression methods of libvirt. QEMU refuses V(mt) with
-            O(migration.parallel_connections), and so do we.
+          - Compression methods of libvirt. QEMU refuses V(mt) with O(migration.parallel_connections), and so does this
+            collection.
         type: list
         elements: str
         choices: [mt, xbzrle]
         default: []
       completion_timeout_per_gib:
-        description: Seconds for each GiB of memory and copied disk before O(migration.on_timeout).
+        description: Seconds for each GiB of memory and copied disk, after which O(migration.on_timeout) applies.
         type: int
         default: 150
       progress_timeout:
-        description: Seconds without progress before O(migration.on_timeout).
+        description: Seconds without progress, after which O(migration.on_timeout) applies.
         type: int
         default: 150
       max_downtime_ms:
         description:
-          - Milliseconds that the guest may be paused at the end of a migration. A longer pause
-            lets a guest converge that writes much to its memory.
-          - V(0) leaves it to the hypervisor (QEMU has 300). More than that is allowed when the
-            migration is seen to need it.
+          - Milliseconds that the guest may be paused at the end of a migration. With a longer pause a guest that writes
+            much to its memory can converge.
+          - V(0) leaves it to the hypervisor (300 in QEMU). A longer pause than that is allowed only once the migration
+            is seen to need it.
         type: int
         default: 0
       on_timeout:
         description:
-          - What to do when a time is over. V(post_copy) needs O(migration.post_copy).
-          - V(post_copy) and V(pause) also when the migration was seen not to converge for half of
+          - What to do when one of these times is over. V(post_copy) needs O(migration.post_copy).
+          - V(post_copy) and V(pause) also apply when the migration was seen not to converge for half of
             O(migration.progress_timeout).
           - A migration in post-copy is never aborted.
         type: str
@@ -293,13 +297,12 @@ options:
     default: []
     suboptions:
       name:
-        description: Name of the rule, for results. Each has another.
+        description: Name of the rule, as results show it. Each rule needs a different one.
         type: str
         required: true
       when:
         description:
-          - JMESPath on the VM's document. Without it the rule matches all VMs; only the last rule
-            may be without.
+          - JMESPath on the VM's document. Without it the rule matches all VMs. Only the last rule may omit it.
           - A comparison with a value that is not known is neither true nor false; see
             O(rules[].unknown).
         type: str
@@ -308,11 +311,12 @@ options:
         type: str
         choices: [None, LiveMigrate, LiveMigrateIfPossible, External]
       on_not_migratable:
-        description: Instead of O(on_not_migratable).
+        description: What to do with these VMs, instead of O(on_not_migratable).
         type: str
         choices: [block, shutdown, save, cold_migrate, skip]
       allow_stop:
-        description: Instead of O(allow_stop). V(false) forbids what O(allow_stop) allows.
+        description: Whether these VMs may be stopped, instead of O(allow_stop). V(false) forbids what O(allow_stop)
+          allows.
         type: bool
       allow_older_hypervisor:
         description:
@@ -321,27 +325,27 @@ options:
           - What is not known there is named in the refusal.
         type: bool
       priority:
-        description: VMs with a higher one migrate first. Default is 0.
+        description: VMs with a higher priority migrate first. Default is 0.
         type: int
       migration:
-        description: Instead of single settings of O(migration). What is not set is as there.
+        description: Overrides single settings of O(migration) for these VMs. What is not set here is taken from there.
         type: dict
         suboptions:
           bandwidth:
-            description: Most MiB/s that one migration may take, in post-copy too. V(0) is no limit.
+            description: The most that one migration may use, in MiB/s, in post-copy too. V(0) is no limit.
             type: int
           auto_converge:
             description: Slow the guest down when it dirties memory faster than the link moves it.
             type: bool
           post_copy:
             description:
-              - Allow post-copy, the guest runs on the target before all its memory is there.
-              - When the link breaks then, the VM stands still until the link is fixed.
+              - Allow post-copy, in which the guest runs on the target before all its memory is there.
+              - If the link breaks meanwhile, the VM stands still until the link is fixed.
             type: bool
             aliases: [allow_post_copy]
           tls:
             description:
-              - Encrypt memory and disks on their way, by QEMU's own TLS.
+              - Encrypt memory and disks while they are transferred, by QEMU's own TLS.
               - With V(false) they go in the clear from QEMU to QEMU. A peer's C(qemu+tls) URI
                 protects only what the two libvirt daemons say to each other.
               - Needs QEMU's migration certificates on all hosts (C(/etc/pki/qemu)).
@@ -352,27 +356,26 @@ options:
             aliases: [parallel]
           compression:
             description:
-              - Compression methods of libvirt. QEMU refuses V(mt) with
-                O(rules[].migration.parallel_connections), and so do we.
+              - Compression methods of libvirt. QEMU refuses V(mt) with O(rules[].migration.parallel_connections), and
+                so does this collection.
             type: list
             elements: str
             choices: [mt, xbzrle]
           completion_timeout_per_gib:
             description:
-              - Seconds for each GiB of memory and copied disk before
-                O(rules[].migration.on_timeout).
+              - Seconds for each GiB of memory and copied disk, after which O(rules[].migration.on_timeout) applies.
             type: int
           progress_timeout:
-            description: Seconds without progress before O(rules[].migration.on_timeout).
+            description: Seconds without progress, after which O(rules[].migration.on_timeout) applies.
             type: int
           max_downtime_ms:
             description:
-              - Milliseconds that the guest may be paused at the end of a migration. A longer
-                pause lets a guest converge that writes much to its memory.
+              - Milliseconds that the guest may be paused at the end of a migration. With a longer pause a guest that
+                writes much to its memory can converge.
             type: int
           on_timeout:
             description:
-              - What to do when a time is over. V(post_copy) needs O(rules[].migration.post_copy).
+              - What to do when one of these times is over. V(post_copy) needs O(rules[].migration.post_copy).
               - A migration in post-copy is never aborted.
             type: str
             choices: [abort, post_copy, pause]
@@ -380,12 +383,12 @@ options:
         description:
           - Task files that the role C(drain) runs for the VM. It is not touched until V(before) was
             answered, and the host is not drained until V(after) was.
-          - Paths on the controller, absolute or from where Ansible is started. They are checked
+          - Paths on the controller, absolute or relative to the directory in which Ansible is started. They are checked
             before anything is done.
           - Without the role see RV(virtops.maintenance.virt_drain#module:needs) and
             O(virtops.maintenance.virt_drain#module:hooks_done).
-          - Only M(virtops.maintenance.virt_drain) waits for them. They are left aside in plans, in
-            preflights, and for one VM that is asked to move.
+          - Only M(virtops.maintenance.virt_drain) waits for them. Plans, preflights, and the migration of one VM ignore
+            them.
         type: dict
         suboptions:
           before:
@@ -427,7 +430,7 @@ options:
   shutdown_timeout:
     description:
       - Seconds for a guest to shut down, from when it has got the request.
-      - A save that goes on is not timed by it.
+      - It does not limit a save that is in progress.
       - A restore waits as long as the drain had given the guest, if that is longer.
     type: float
     default: 120.0
@@ -440,11 +443,11 @@ options:
     type: float
     default: 60.0
   pending_timeout:
-    description: Seconds to wait for room, for a host that cannot be read, or for a claim.
+    description: Seconds to wait for room, for a host that cannot be read, or for a reservation.
     type: float
     default: 300.0
   drain_timeout:
-    description: Seconds for the whole host. After that nothing is started any more.
+    description: Seconds for the whole host. After that nothing new is started.
     type: float
     default: 3600.0
 """

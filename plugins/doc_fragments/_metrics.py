@@ -38,7 +38,7 @@ options:
         description: Bearer token. It goes in the clear if O(metrics.url) is not C(https).
         type: str
       ca_cert:
-        description: File of the certificate authority. Default are those of the system.
+        description: File of the certificate authority. Default is those of the system.
         type: path
       validate_certs:
         description: Whether the server's certificate is checked.
@@ -50,7 +50,7 @@ options:
         default: 5.0
       labels:
         description:
-          - What else a series must have, label to value, for example C(cluster). Needed where one
-            server has the metrics of several clusters.
+          - Labels that a series must have besides, label to value, for example C(cluster). Needed if one server has the
+            metrics of several clusters.
         type: dict
 """

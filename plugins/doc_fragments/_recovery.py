@@ -15,12 +15,12 @@ options:
   proof:
     description:
       - What proves that the host is off. C(kind) is V(agent), V(tasks) or V(person); C(at) is when its power state was
-        read, UTC; C(by) is who read it; C(how) is by what.
+        read, UTC; C(by) is who read it; C(how) is how it was read.
     type: dict
     default: {}
   confirm:
     description:
-      - The word of a person, as V(HOST@TIME), that the host is off. The time is RV(found_dead) of the run before.
+      - A person's word that the host is off, as V(HOST@TIME). The time is RV(found_dead) of the run before.
     type: str
     default: ''
   said:

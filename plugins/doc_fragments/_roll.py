@@ -15,9 +15,8 @@ class ModuleDocFragment:
 options:
   roll_run:
     description:
-      - Set by the action plugin. Which C(ansible-playbook) asks. A host of a roll that lives is
-        drained and restored by the playbook of that roll alone, and refused to all others; see
-        M(virtops.maintenance.maintenance_roll).
+      - Set by the action plugin. Which C(ansible-playbook) asks. Only the playbook of a roll that is under way may
+        drain and restore its hosts; all others are refused, see M(virtops.maintenance.maintenance_roll).
     type: str
     default: ''
 """
@@ -26,8 +25,8 @@ options:
 options:
   playbook:
     description:
-      - Set by the action plugin. Which process C(ansible-playbook) is. A module that runs on the same machine writes
-        nothing when it has ended.
+      - Set by the action plugin. The process of C(ansible-playbook). A module on the same machine writes nothing any
+        more once that has ended.
     type: str
     default: ''
 """
@@ -35,7 +34,7 @@ options:
     DOCUMENTATION = r"""
 options:
   state:
-    description: What is asked of the record.
+    description: What to do with the record.
     type: str
     choices: [begun, planned, admitted, noted, homeward, came_back, renewed, ended, aborting, aborted, read]
     required: true

@@ -14,18 +14,16 @@ class ModuleDocFragment:
 options:
   speeds:
     description:
-      - What is known of links, migrations and VMs, for the times that are foreseen. It changes
-        nothing of what is done.
+      - What is known of links, migrations and VMs, for predicted times. It does not change what is done.
     type: dict
     default: {}
     suboptions:
       link:
         description:
-          - MiB/s that a host's network carries of a migration. Default is V(110), which is what
-            1 Gbit/s carries.
+          - MiB/s that a host's network can carry for migrations. Default is V(110), which is what 1 Gbit/s carries.
         type: float
       links:
-        description: The same of single hosts, name to MiB/s.
+        description: The same for single hosts, name to MiB/s.
         type: dict
       setup:
         description:
@@ -39,8 +37,8 @@ options:
         type: float
       overhead:
         description:
-          - Seconds that a drain takes beside its migrations, to read, mark and certify. Default is
-            V(2); on KubeVirt V(1).
+          - Seconds that a drain takes besides its migrations, to read, mark and certify. Default is V(2); on KubeVirt
+            V(1).
         type: float
       pause:
         description:
@@ -48,11 +46,11 @@ options:
             migration. Default is V(40).
         type: float
       dirty_rates:
-        description: What VMs write to their memory, name to MiB/s.
+        description: MiB/s that VMs write to their memory, by name.
         type: dict
       working_sets:
         description:
-          - What VMs write over and over, name to MiB. It is the most that a migration sends again.
-            Without it all that a VM writes counts.
+          - MiB that VMs write over and over, by name. It is the most that a migration sends again. Without it
+            everything that a VM writes counts.
         type: dict
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: variable_faults
-short_description: What is wrong with the variables of this collection
+short_description: Find what is wrong with the variables of this collection
 version_added: 0.1.0
 author: virtops.maintenance contributors (@virtops)
 description:
@@ -19,7 +19,8 @@ description:
     variables of a role is left to the role.
   - Rules are checked, with the task files of their hooks, and hosts of the fleet must be in the
     inventory.
-  - Names of your own that begin like this are to be listed in C(maintenance_own_variables).
+  - Names of your own that begin like this must be listed in C(maintenance_own_variables), for example a variable of
+    your own task files. Any other unknown name is a fault, since it is most likely a typing error.
 options:
   _terms:
     description: Hosts whose variables are looked at; none for this host.

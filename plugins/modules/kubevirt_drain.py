@@ -12,12 +12,12 @@ version_added: 0.1.0
 description:
   - Brings a node into a maintenance state. V(drained) cordons it and moves every VM away by live
     migration, or does what its eviction strategy and the policy say.
-  - KubeVirt does the migrations, within its own limits and at the priority of evacuations. Each
-    VM is evicted once and watched. An answer of 429 that says so means that it has begun.
+  - KubeVirt does the migrations, within its own limits and at the priority of evacuations. Each VM is evicted once and
+    watched. An answer of 429 in which KubeVirt says so means that the migration has begun.
   - V(Drained) is reported only with a certificate. The node was read empty twice, and every VM
     that the run ever saw is accounted for.
-  - Intent and progress stand in annotations on the Node, not in a process. A run that was killed
-    is carried on by running it again.
+  - Intent and progress are kept in annotations on the Node, not in a process. A run that was killed is continued by
+    running it again.
   - VMs go first. Then the other pods go, by the filters of C(kubectl drain), all at once, and again
     those that a PodDisruptionBudget holds back. What the VMs and the API need (virt-api,
     virt-controller, webhooks, storage, network) goes last, and only while another replica is Ready
@@ -35,15 +35,14 @@ options:
     description:
       - V(drained) cordons the node and empties it of VMs, then of its other pods (see O(pods)).
       - V(cordoned) only cordons it.
-      - V(active) withdraws what still moves, starts what was stopped for the maintenance and does
-        not start by itself, and takes the cordon away if it was ours. VMs that were moved stay
-        where they are.
+      - V(active) withdraws migrations that are under way, starts what was stopped for the maintenance and does not
+        start by itself, and removes the cordon if this collection set it. VMs that were moved stay where they are.
     type: str
     choices: [drained, cordoned, active]
     default: drained
   abort:
     description:
-      - With O(state=active), what becomes of migrations that run.
+      - With O(state=active), what to do with migrations that are under way.
       - V(now) aborts them. V(finish) waits for them, and only aborts those that have not begun to
         move memory. VMs that have moved stay where they are.
     type: str
@@ -57,9 +56,9 @@ options:
     default: false
   hooks_done:
     description:
-      - Hooks that were run, as RV(needs) of the call before had them; C(uuid) and C(hook) count.
-      - They are written into the record on the node, and RV(needs) names them no more. The roles
-        C(drain) and C(restore) do all this.
+      - Hooks that were run, as RV(needs) of the previous call had them; only C(uuid) and C(hook) matter.
+      - They are written into the record on the node, and RV(needs) no longer names them. The roles C(drain) and
+        C(restore) do all this.
     type: list
     elements: dict
     default: []
@@ -69,8 +68,8 @@ options:
     default: default
   cursor:
     description:
-      - Set by the action plugin. What the slice before passed on, empty for the first. It saves
-        requests, and nothing else depends on it.
+      - Set by the action plugin. What the previous slice passed on, empty for the first. It saves requests; nothing
+        else depends on it.
     type: str
   controller_uuid:
     description:
@@ -101,10 +100,10 @@ attributes:
   check_mode:
     support: full
     details:
-      - Reads, and evictions that the server only tries out. Tells for each VM what would be done,
-        about how long it would take and how long the VM would be paused.
+      - Reads, and evicts as a dry run on the server. Returns for each VM what would be done, about how long it would
+        take and how long the VM would be paused.
       - What would stay on the node is named in a warning. Check mode does not fail for it.
-      - The times are by KubeVirt's own limits and settings; MigrationPolicies are left aside.
+      - The times follow KubeVirt's own limits and settings; MigrationPolicies are ignored.
   diff_mode:
     support: full
   idempotent:

@@ -10,7 +10,7 @@ module: kubevirt_eviction_strategy
 short_description: Declare the eviction strategy of KubeVirt VMs
 version_added: 0.1.0
 description:
-  - Writes C(evictionStrategy) into the templates of VirtualMachines, or takes it away.
+  - Writes C(evictionStrategy) into the templates of VirtualMachines, or removes it.
   - A running VM keeps the strategy with which it was started until it is restarted, since KubeVirt
     does not let it be changed. RV(restart_needed) names those that do. What a drain does with
     them in the meantime can be decided by C(rules).
@@ -42,7 +42,7 @@ options:
     type: list
     elements: str
   strategy:
-    description: What they declare. Required with O(state=present).
+    description: The strategy that they declare. Required with O(state=present).
     type: str
     choices: [None, LiveMigrate, LiveMigrateIfPossible, External]
   state:

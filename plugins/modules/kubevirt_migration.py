@@ -50,7 +50,7 @@ options:
     default: migrated
   node:
     description:
-      - The node that it shall leave. If it is on another one, there is nothing to do.
+      - The node that it is to leave. If it is on another one, there is nothing to do.
       - Without this and without a target, each call moves the VM once more.
     type: str
     default: ''
@@ -67,7 +67,7 @@ options:
     type: dict
     default: {}
   max_attempts:
-    description: How often the migration is tried in one run. One that was taken over counts.
+    description: How often the migration is tried in one run. One that was taken over counts as well.
     type: int
     default: 3
   backoff:

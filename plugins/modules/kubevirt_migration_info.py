@@ -13,7 +13,7 @@ description:
   - Looks where an operator would, in this order. At the migration itself, at its target pod, at
     policy and limits (and who holds the slots), at quota and storage. Each finding hides the ones
     after it, so the first one is what to fix first.
-  - Of one VM, of all VMs of a namespace, or of all VMs that leave a node or come to it.
+  - It looks at one VM, at all VMs of a namespace, or at all VMs that leave a node or come to it.
 author:
   - The virtops.maintenance contributors (@virtops)
 options:

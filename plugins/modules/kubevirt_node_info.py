@@ -11,9 +11,9 @@ short_description: Read a Kubernetes node, its KubeVirt VMs, and what a drain wo
 version_added: 0.1.0
 description:
   - Reads a node and its VMs, and changes nothing.
-  - For each VM it returns whether it can migrate and why not, and what
-    M(virtops.maintenance.kubevirt_drain) would do with it under the same policy. Blockers of
-    M(virtops.maintenance.kubevirt_preflight) are told as check mode of the drain tells them.
+  - For each VM it returns whether it can migrate and why not, and what M(virtops.maintenance.kubevirt_drain) would do
+    with it under the same policy. Blockers of M(virtops.maintenance.kubevirt_preflight) are reported as check mode of
+    the drain reports them.
 author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:

@@ -10,9 +10,8 @@ module: kubevirt_preflight
 short_description: Check whether a Kubernetes node can be drained of its VMs
 version_added: 0.1.0
 description:
-  - Tells blockers and warnings, each with a typed code, what it is about, what to do, and what
-    decides it. M(virtops.maintenance.kubevirt_drain) decides by the same code, so it has to be
-    given the same policy.
+  - Reports blockers and warnings, each with a typed code, what it is about, what to do, and what decides it.
+    M(virtops.maintenance.kubevirt_drain) decides by the same code, so it has to be given the same policy.
   - Lists objects, creates access reviews, and evicts each VM, and each other pod that has to go,
     as a dry run on the server. None of these changes anything.
   - What C(kubectl drain) would refuse among the other pods keeps the drain from beginning, so it is

@@ -31,7 +31,7 @@ options:
     type: str
     required: true
   inventory_host:
-    description: How the inventory names it, and O(confirm). Default is O(node).
+    description: Name of the node in the inventory and in O(confirm). Default is O(node).
     type: str
   waited:
     description: Seconds since the first slice of this run. Set by the action plugin.

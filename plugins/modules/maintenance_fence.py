@@ -22,15 +22,16 @@ options:
     type: str
     required: true
   agent:
-    description: The agent, for example V(fence_ipmilan) or V(fence_redfish), or the path of one that speaks the same.
+    description: The agent, for example V(fence_ipmilan) or V(fence_redfish), or the path of one with the same
+      interface.
     type: str
     required: true
   options:
     description:
       - Options of the agent as its manual page has them, without dashes, for example C(ip), C(username), C(password),
         C(plug), as JSON. None of their values is shown or logged.
-      - Best as text (P(ansible.builtin.to_json#filter)). Of a dictionary ansible-core 2.22 hides each value, the name
-        of the host too, in all that it shows to the end of the playbook.
+      - Best given as text (P(ansible.builtin.to_json#filter)). If it is a dictionary, ansible-core 2.22 hides each of
+        its values, even the name of the host, in everything that it shows until the playbook ends.
     type: json
   timeout:
     description: Seconds that one call of the agent may take, and that the host may take to be off.

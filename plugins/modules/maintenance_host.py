@@ -14,7 +14,7 @@ description:
   - In a roll it keeps the record, with M(virtops.maintenance.maintenance_roll). A host has its work
     or its reboot recorded only while the certificate of its drain stands there, and is recorded as
     done only after its restore; the record refuses anything else.
-  - A roll gets a host that cannot be reached as a failure, so that the playbook can record it.
+  - In a roll a host that cannot be reached is a failure, so that the playbook can record it.
 author:
   - The virtops.maintenance contributors (@virtops)
 options:
@@ -85,8 +85,8 @@ options:
     default: false
   reboot:
     description:
-      - Whether it is to be rebooted, as the variable C(maintenance_reboot) says it, V(auto) if it says that it needs
-        it. Nothing or an empty text is V(always).
+      - Whether the host is to be rebooted, as the variable C(maintenance_reboot) has it. With V(auto) only if the host
+        says that it needs it. Nothing or an empty text is V(always).
     type: raw
   hooks_were_run:
     description: With O(state=empty), hooks that are still due are a failure.

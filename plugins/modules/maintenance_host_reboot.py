@@ -10,8 +10,9 @@ module: maintenance_host_reboot
 short_description: Reboot a host, and show why it is not back yet
 version_added: 0.1.0
 description:
-  - M(ansible.builtin.reboot), which prints nothing until it has ended, with a line every 15 to 40 seconds that says
-    whether the host has not gone down yet, does not answer yet, or answers and still fails.
+  - Reboots a host as M(ansible.builtin.reboot) does, which prints nothing until it has ended. This one prints a line
+    every 15 to 40 seconds that says whether the host has not gone down yet, does not answer yet, or answers and still
+    fails.
   - The playbook C(virtops.maintenance.rolling_maintenance) uses it.
 author:
   - The virtops.maintenance contributors (@virtops)
@@ -22,7 +23,7 @@ options:
     type: int
     default: 600
   boot_id:
-    description: The boot id of the host before. A failure says then whether the host went down at all.
+    description: The boot id of the host before the reboot. With it a failure says whether the host went down at all.
     type: str
     default: ''
 extends_documentation_fragment:

@@ -10,10 +10,10 @@ module: maintenance_plan
 short_description: Plan the maintenance of many hosts, or explain why it does not fit
 version_added: 0.1.0
 description:
-  - Plays the roll through on a model of the fleet, by the same decisions that
-    M(virtops.maintenance.virt_drain) takes, and returns the order of the hosts, which of them go
-    together, and for each VM what happens to it, why, where it goes, when, and how long it takes.
-  - If a step does not fit, it says which, for want of what, and what would help.
+  - Simulates the roll on a model of the fleet, with the same decisions that M(virtops.maintenance.virt_drain) takes,
+    and returns the order of the hosts, which of them go together, and for each VM what happens to it, why, where it
+    goes, when, and how long it takes.
+  - If a step does not fit, it says which one, what is missing, and what would help.
   - It reads nothing and changes nothing but the file O(dest). Run it on the controller.
   - The action plugin of the same name prints the plan as a table.
 author:
@@ -73,8 +73,8 @@ options:
     default: '1'
   max_unavailable_per:
     description:
-      - How many hosts that have the same value of a label or variable may be out at once. With 1 for C(rack) it is one
-        of each rack. It holds beside O(max_unavailable).
+      - How many hosts that have the same value of a label or variable may be out at once. With 1 for C(rack), at most
+        one of each rack is out at once. It applies in addition to O(max_unavailable).
       - The value is in C(maintenance_labels) of the host, in its variable of that name, or in C(labels) of O(hosts).
     type: dict
     default: {}
@@ -101,7 +101,7 @@ options:
         elements: str
         required: true
       at_once:
-        description: So many of them, 1 or more.
+        description: How many of them, 1 or more.
         type: int
         default: 1
       stops_only:
@@ -137,7 +137,7 @@ options:
         elements: str
         required: true
       why:
-        description: What is short, in words.
+        description: What is missing, in words.
         type: str
         default: ''
   dest:

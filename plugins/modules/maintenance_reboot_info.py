@@ -12,10 +12,10 @@ version_added: 0.1.0
 description:
   - Asks C(/run/reboot-required), C(needrestart) and C(dnf needs-restarting), whichever is there, and
     prints a line that says who answered what.
-  - If one of them says yes, the host needs a reboot. The missing file means no only where a package
-    is installed that would write it.
-  - If none of them can answer, RV(reboot) is true, and the line is a warning. Of a host that cannot be reached it is
-    true, too.
+  - If one of them says yes, the host needs a reboot. That the file is missing means no only if a package is installed
+    that would write it.
+  - If none of them can answer, RV(reboot) is true, and the line is a warning. The same holds for a host that cannot be
+    reached.
   - The playbook C(virtops.maintenance.rolling_maintenance) uses it with C(maintenance_reboot=auto).
 author:
   - The virtops.maintenance contributors (@virtops)

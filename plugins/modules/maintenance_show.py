@@ -11,7 +11,7 @@ short_description: Print lines as they are, or the outcome for the hosts of a pl
 version_added: 0.1.0
 description:
   - Prints a table or a report for people, without quotes, as C(ansible.builtin.debug) cannot.
-  - What a terminal would obey is written out, so a name is no line and no colour.
+  - Control characters are written out, so that no name can break a line or change its colour.
   - The playbooks of this collection use it. It is internal to them, and may change in any release.
 author:
   - The virtops.maintenance contributors (@virtops)
@@ -28,12 +28,13 @@ options:
     default: []
   of:
     description:
-      - Of what the hosts of the play are shown, from what the roles left in their variables. It is returned as well.
+      - Which outcome of the hosts of the play to show, from the variables that the roles have set. It is returned as
+        well.
       - V(drains) shows nothing and leaves its figures to later jobs of a workflow, as V(status) and V(abort) do.
     type: str
     choices: [drains, preflight, status, abort]
   request:
-    description: What else O(of) is made of.
+    description: Further input for O(of).
     type: dict
     default: {}
   dest:

@@ -14,8 +14,8 @@ description:
     to other hosts by live migration, or does what its strategy and the policy say.
   - V(Drained) is reported only with a certificate. The host was read empty twice, and every VM
     that the run ever saw is accounted for.
-  - Intent and progress stand in a record on the host, not in a process. A run that was killed is
-    carried on by running it again.
+  - Intent and progress are kept in a record on the host, not in a process. A run that was killed is continued by
+    running it again.
   - The module works in slices. The action plugin of the same name calls it until the state is
     final and prints a line for each change.
 author:
@@ -25,14 +25,14 @@ options:
     description:
       - V(drained) cordons the host and empties it.
       - V(cordoned) only cordons it, so that no run of this collection places a VM there.
-      - V(active) aborts what still moves, starts what was stopped for the maintenance, and takes
-        the cordon away if it was ours. VMs that were moved stay where they are.
+      - V(active) aborts migrations that are under way, starts what was stopped for the maintenance, and removes the
+        cordon if this collection set it. VMs that were moved stay where they are.
     type: str
     choices: [drained, cordoned, active]
     default: drained
   abort:
     description:
-      - With O(state=active), what becomes of migrations that run.
+      - With O(state=active), what to do with migrations that are under way.
       - V(now) aborts them. V(finish) waits for them, and only aborts those that have not begun to
         move memory. VMs that have moved stay where they are.
     type: str
@@ -46,9 +46,9 @@ options:
     default: false
   hooks_done:
     description:
-      - Hooks that were run, as RV(needs) of the call before had them; C(uuid) and C(hook) count.
-      - They are written into the record on the host, and RV(needs) names them no more. The roles
-        C(drain) and C(restore) do all this.
+      - Hooks that were run, as RV(needs) of the previous call had them; only C(uuid) and C(hook) matter.
+      - They are written into the record on the host, and RV(needs) no longer names them. The roles C(drain) and
+        C(restore) do all this.
     type: list
     elements: dict
     default: []
@@ -70,8 +70,7 @@ attributes:
       - What would stay on the host is named in a warning. Check mode does not fail for it.
       - To see a disk that libvirt on a peer does not know yet, it has libvirt read the directory of
         the peer's storage pool again (C(virsh pool-refresh)). There is no other way to know.
-      - A storage pool C(virtops) that is off is not started, as a run does; its host counts as not
-        readable.
+      - A storage pool C(virtops) that is off is not started, unlike in a run; its host counts as not readable.
   diff_mode:
     support: full
   idempotent:

@@ -10,8 +10,8 @@ module: virt_eviction_strategy
 short_description: Declare the eviction strategy of VMs on a libvirt host
 version_added: 0.1.0
 description:
-  - Writes an eviction strategy into the metadata of domains, or takes it away. What a VM declares
-    counts after the rules of M(virtops.maintenance.virt_drain), and before its default.
+  - Writes an eviction strategy into the metadata of domains, or removes it. What a VM declares counts after the rules
+    of M(virtops.maintenance.virt_drain), and before its default.
   - Running VMs need no restart. What runs and what is defined are both written, each where it
     differs.
   - Nothing is written before all VMs were found and none of those to be changed has a job, since
@@ -31,11 +31,11 @@ options:
         the VM and the value.
     type: str
   strategy:
-    description: What they declare. Required with O(state=present).
+    description: The strategy that they declare. Required with O(state=present).
     type: str
     choices: [None, LiveMigrate, LiveMigrateIfPossible, External]
   state:
-    description: V(absent) takes the declaration away.
+    description: V(absent) removes the declaration.
     type: str
     choices: [present, absent]
     default: present

@@ -12,9 +12,8 @@ version_added: 0.1.0
 description:
   - Moves one VM away from the host that the module runs on, with the same checks, limits and
     records as M(virtops.maintenance.virt_drain).
-  - The VM's eviction strategy is not asked, since that is for when its host is emptied. Of rules
-    only C(allow_stop), C(priority), C(migration) and C(unknown) count, and of
-    O(on_not_migratable) only V(cold_migrate).
+  - The VM's eviction strategy does not count, since that is for a drain of its host. Of rules only C(allow_stop),
+    C(priority), C(migration) and C(unknown) count, and of O(on_not_migratable) only V(cold_migrate).
   - An abort is stage-aware. What has not started is withdrawn; a migration in pre-copy is aborted;
     in post-copy, or once the VM runs on the target, the abort is refused and the result says
     that the VM moves. Where the VM runs is read afterwards.
@@ -52,8 +51,7 @@ attributes:
       - Reads only, and returns what would be done.
       - To see a disk that libvirt on a peer does not know yet, it has libvirt read the directory of
         the peer's storage pool again (C(virsh pool-refresh)). There is no other way to know.
-      - A storage pool C(virtops) that is off is not started, as a run does; its host counts as not
-        readable.
+      - A storage pool C(virtops) that is off is not started, unlike in a run; its host counts as not readable.
   diff_mode:
     support: full
   idempotent:

@@ -10,8 +10,8 @@ module: virt_migration_info
 short_description: Read the migrations of a libvirt host
 version_added: 0.1.0
 description:
-  - Tells the migrations away from the host that the module runs on. Those under way are read from
-    libvirt, whoever started them.
+  - Returns the migrations away from the host that the module runs on. Those under way are read from libvirt, whoever
+    started them.
   - Those that are over come from records. A drain's are returned until the host is restored. Those
     of M(virtops.maintenance.virt_migration) are returned until that VM is migrated again, the last
     ones of 32 VMs. What others migrated is not returned once it is over.

@@ -11,9 +11,8 @@ short_description: Check whether a libvirt host can be drained
 version_added: 0.1.0
 description:
   - Reads the host that the module runs on, its VMs and its peers, and changes nothing.
-  - Tells blockers and warnings, each with a typed code, what it is about, what to do, and what
-    decides it. M(virtops.maintenance.virt_drain) decides by the same code, so it has to be given
-    the same policy.
+  - Reports blockers and warnings, each with a typed code, what it is about, what to do, and what decides it.
+    M(virtops.maintenance.virt_drain) decides by the same code, so it has to be given the same policy.
 author:
   - The virtops.maintenance contributors (@virtops)
 extends_documentation_fragment:
@@ -25,7 +24,7 @@ extends_documentation_fragment:
 options:
   severity:
     description:
-      - What to make of single codes. Code to V(blocker), V(warning) or V(ignore).
+      - How severe single codes are. Maps a code to V(blocker), V(warning) or V(ignore).
       - A code that is not named keeps its default. The collection's docs/reasons.md has all codes
         with their defaults.
     type: dict
@@ -46,7 +45,7 @@ options:
         type: str
         required: true
       clock:
-        description: Its clock less that of whoever measured, in seconds.
+        description: Its clock minus the clock of whoever measured, in seconds.
         type: float
       clock_within:
         description:

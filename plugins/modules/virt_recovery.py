@@ -10,11 +10,12 @@ module: virt_recovery
 short_description: Start the VMs of a dead libvirt host on other hosts, once the host is proven to be off
 version_added: 0.1.0
 description:
-  - V(protected) runs on a host while it lives. It leaves the definitions of its VMs with up to three peers, and who of
-    the fleet takes each of them.
-  - V(seen) runs on a peer of a host that does not answer. It says what is seen of it from there, and changes nothing.
+  - V(protected) runs on a host while it lives. It stores the definitions of its VMs on up to three peers, and which
+    hosts of the fleet can take each of them.
+  - V(seen) runs on a peer of a host that does not answer. It reports what is seen of it from there, and changes
+    nothing.
   - V(recovered) runs on a peer. With a proof that the host is off it starts its VMs on other hosts. Without one it
-    records when the host was found dead. If the host lives again, it removes from it what was taken over.
+    records when the host was found dead. If the host is back, it removes the VMs that were taken over from it.
   - A VM is started on one host only. Before each start that target is written to a record on most of the peers that
     keep the definitions. When the host is back, its guard (O(guard)) asks for that record before it starts a VM.
   - The playbooks C(protect) and C(recover) call it; see docs/dead-host.md.
@@ -44,7 +45,7 @@ options:
     default: []
   stays_off:
     description:
-      - Whether the host does not come back. Then VMs whose autostart is on are started elsewhere, too, although
+      - Set it if the host will not come back. Then VMs whose autostart is on are started elsewhere too, although
         nothing would keep the host from starting them again.
     type: bool
     default: false
