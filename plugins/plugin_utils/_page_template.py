@@ -96,7 +96,7 @@ At most {{ roll.max_unavailable }} out at once
 <span>longest outage of a guest</span></div>
 <div class="tile"><b>{{ totals.retries }}</b><span>{{ "retry" if totals.retries == 1 else "retries" }}</span></div>
 <div class="tile"><b>{{ totals.seconds | long }}</b><span>in all\
-{% if roll.idle %}, not counted: {{ roll.idle | long }} until it was carried on{% endif %}</span></div>
+{% if roll.idle %}, not counted: {{ roll.idle | long }} until it was resumed{% endif %}</span></div>
 </div>
 
 {% if attention %}

@@ -171,10 +171,10 @@ def test_the_page_tells_what_its_time_line_has_and_its_times_do_not_count() -> N
     host = entry("host-a", "done", 200, begun=at(5), idle=48, tally={"vms": 1, "cold_moved": 1})
     doc = report.with_roll(report.empty(), {**roll("ended", host), "idle": 48}, at(200))
     text = " ".join(re.sub("<[^>]*>", "", page(doc)).split())
-    assert "2 min 32 sin all, not counted: 48 s until it was carried on" in text, text
+    assert "2 min 32 sin all, not counted: 48 s until it was resumed" in text, text
     assert "done, 2 min 27 s (not counted: 48 s until it was resumed)" in text, text
     assert "1 VM: 1 moved cold; the host took 2 min 27 s" in text and "1VMs, counted per host: 1 moved cold" in text
-    assert "until it was carried on" not in page(failed_roll())
+    assert "until it was resumed" not in page(failed_roll())
     assert "a VM migrates" not in text and "a VM migrates" in page(failed_roll())
 
 
