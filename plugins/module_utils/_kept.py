@@ -69,7 +69,7 @@ def _folder(base: str) -> str:
 
 
 def _sources(archive: str) -> tuple[list[str], str]:
-    """What is ours in the payload, and a name for all of it and for this Python."""
+    """(names of our files in the payload, a hash of their names, checksums and sizes, and of this Python)."""
     with zipfile.ZipFile(archive) as payload:
         ours = sorted((i.filename, i.CRC, i.file_size) for i in payload.infolist() if i.filename.startswith(_OURS))
     python = (sys.implementation.cache_tag, sys.version, sys.flags.optimize)

@@ -111,7 +111,7 @@ def metrics(params: Mapping[str, Any], always: bool) -> Source | None:
 
 
 def pods(params: Mapping[str, Any]) -> PodOptions:
-    """What kubectl drain's flags say about the other pods. Raises PolicyError."""
+    """The option `pods` (flags of kubectl drain for the other pods) as PodOptions. Raises PolicyError."""
     given = {key: value for key, value in (params.get("pods") or {}).items() if value is not None}
     if given.get("grace_period", -1) < -1:
         raise PolicyError(f"pods.grace_period is {given['grace_period']}: expected seconds, or -1 for each pod's own")

@@ -117,7 +117,7 @@ def _matching(host: Host, now: HostNow, when: Expression) -> list[DomainNow]:
 
 
 def _read(host: Host, domain: DomainNow) -> Declared:
-    """What it declares. Raises DeclareError."""
+    """Read what a domain declares. Raises DeclareError."""
     try:
         return _declared(host.domain(domain.uuid), domain)
     except libvirt.libvirtError as exc:

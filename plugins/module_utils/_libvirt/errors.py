@@ -31,7 +31,8 @@ class Failed(Exception):
 
 @contextmanager
 def as_failed() -> Iterator[None]:
-    """What somebody can mend comes out as Failed. An error of ours stays what it is."""
+    """Turn errors that somebody can mend into Failed, for a `with` block around a module's work. A defect of ours stays
+    what it is."""
     end_cleanly()
     try:
         yield

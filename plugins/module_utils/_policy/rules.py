@@ -142,7 +142,7 @@ class _RuleText:
             raise RuleError(f"{self.place}: {exc}") from None
 
     def _settings(self) -> dict[str, Any] | None:
-        """What `migration` says, each by the option's own name; None: the rule has none."""
+        """Check `migration` of the rule, and give its settings by the options' own names; None: the rule has none."""
         raw = self._given.get("migration")
         if raw is None:
             return None

@@ -32,7 +32,7 @@ MOST_THROTTLE = 99  # %, QEMU's max-cpu-throttle: auto-converge slows a guest do
 
 
 class DeadlineAction(str, Enum):
-    """What to do about a migration that is late."""
+    """The measures against a migration that is late."""
 
     NONE = "none"
     DOWNTIME = "downtime"  # the longer pause at the end that the policy allows
@@ -104,7 +104,7 @@ class Deadlines:
 
     @property
     def steps(self) -> list[str]:
-        """What was done so that it comes to its end, in order, in words."""
+        """The measures taken so far to bring the migration to its end, in order, in words."""
         slowed = [f"auto-converge up to {self._throttle} %"] if self._throttle else []
         return slowed + self._steps
 

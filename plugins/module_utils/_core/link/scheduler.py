@@ -55,7 +55,7 @@ SETUP = 1.0  # s for a set-up, until it was measured
 
 @dataclass
 class _Track:
-    """What is remembered of one migration between steps."""
+    """The state of one migration that is kept between steps."""
 
     seen: deque[tuple[float, int]] = field(default_factory=deque)  # (stamp, processed)
     given: int = 0
@@ -115,7 +115,7 @@ class LinkScheduler:
 
     @property
     def rate(self) -> float:
-        """What flows in all, bytes/s; 0 while it is not known."""
+        """The rate of all migrations together, in bytes/s; 0 while it is not known."""
         return self._rate
 
     @property
@@ -290,7 +290,8 @@ class LinkScheduler:
         )
 
     def _room(self, job: LinkJob, track: _Track, ahead: _Ahead) -> int:
-        """What it may have beside those that were chosen before it: all, a part, nothing."""
+        """MiB/s that a migration may use of the link beside those that were chosen before it: OPEN_MIB for all, a part,
+        or 0."""
         has_it = track.given > TRICKLE_MIB
         kept = has_it and job.sticky and job.iteration > 1
         if not ahead.count or kept or track.is_fixed(job):

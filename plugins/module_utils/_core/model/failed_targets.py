@@ -65,7 +65,7 @@ def _when(attempt: Attempt) -> float:
 
 
 def warnings(record: NodeRecord) -> list[str]:
-    """What the result says of them."""
+    """A warning for each target that failed: for which VMs, with which reason, and what follows for this drain."""
     texts = []
     for host, failed in sorted(failed_targets(record).items()):
         names, last = list(dict.fromkeys(name for name, _attempt in failed)), failed[-1][1]

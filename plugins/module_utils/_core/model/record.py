@@ -29,7 +29,7 @@ class Superseded(Exception):
 
 
 class Intent(str, Enum):
-    """What the node shall become."""
+    """The state that a run wants of the node."""
 
     DRAINED = "drained"
     CORDONED = "cordoned"

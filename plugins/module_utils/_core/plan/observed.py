@@ -94,7 +94,8 @@ def _vm_row(vm: VM) -> dict[str, Any]:
 
 
 def measured(raw: Mapping[str, Any], option: str, key: str, known: Mapping[str, Any] | None) -> float:
-    """What the option says of a VM by name, else its row, else its document. 0: not known."""
+    """The number `key` of a VM: from the option (`known[option]`, by the VM's name), else from its row, else from its
+    document. 0: not known."""
     document = raw.get("document") or {}
     given = ((known or {}).get(option) or {}).get(raw["name"])
     return number(f"{key} of {raw['name']}", given or raw.get(key) or document.get(key) or 0)

@@ -249,7 +249,8 @@ class _Roll:
         self._fleet.done(trial.hosts)
 
     def _check_budgets(self, placed: Placed) -> None:
-        """What is used up now may be free when its step comes."""
+        """Warn of a budget that allows no eviction now of a VM that is to be stopped. It is no refusal: the budget may
+        allow it when the VM's step comes."""
         for budget in self._request.budgets:
             if placed.stops and budget.left == 0 and placed.vm.uuid in budget.vms:
                 text = f"{budget.name} allows no eviction at the moment: {placed.vm.name} on "

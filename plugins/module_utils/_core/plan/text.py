@@ -62,7 +62,7 @@ def summary(plan: Mapping[str, Any]) -> str:
 
 
 def _work(plan: Mapping[str, Any]) -> str:
-    """What happens to VMs, and how long that takes. A plan of before stops were counted has none."""
+    """Count moves and stops, and say how long they take. A plan that is older than the count of stops has none."""
     moves, stops = plan["moves"], plan.get("stops", 0)
     parts, what = [], []
     if moves:
@@ -93,7 +93,7 @@ def _fits_if(step: Mapping[str, Any]) -> str:
 
 
 def _if(owned: Sequence[Mapping[str, Any]]) -> str:
-    """What the owners of VMs have to do, or it does not fit."""
+    """Name the VMs that their owners have to move, or it does not fit; empty: none."""
     names = list(dict.fromkeys(move["name"] for move in owned))
     if not names:
         return ""

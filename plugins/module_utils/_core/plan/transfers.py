@@ -194,7 +194,8 @@ class _Links:
 
 
 def _pressure(transfer: Transfer) -> float:
-    """What it writes, as far as that hurts it when its share is small."""
+    """MiB/s that the guest writes; 0 if a small share of the link does no harm: in post-copy, and with
+    auto-converge."""
     if transfer.post_copy or transfer.settings.auto_converge:
         return 0.0
     return transfer.dirty
@@ -343,7 +344,8 @@ class Timeline:
 
     @staticmethod
     def _send(transfer: Transfer, speed: float, passed: float) -> None:
-        """What `passed` seconds at its rate make of what is left."""
+        """Count down what is left of the transfer by `passed` seconds at its rate. `speed`: MiB/s by which the rest
+        gets less once all of the memory was sent."""
         if speed <= 1e-9:
             return
         first = min(passed, transfer.fresh / transfer.rate)
@@ -354,7 +356,8 @@ class Timeline:
 
     @staticmethod
     def _late(transfer: Transfer) -> None:
-        """What the holder does then: post-copy sends once more what was written; or it ends."""
+        """Do with a transfer that is late what the holder does: post-copy, which sends half of the memory once more, or
+        the end of it."""
         if transfer.settings.on_timeout == "post_copy":
             transfer.post_copy, transfer.left = True, transfer.size / 2
             transfer.fresh = 0.0

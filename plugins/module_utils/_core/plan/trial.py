@@ -79,7 +79,7 @@ class Fleet:
         return self.nodes
 
     def observe(self, hosts: Sequence[str]) -> Observation:
-        """What a drain of these hosts would see."""
+        """The observation that a drain of these hosts would have."""
         vms = {uuid: vm for host in hosts for uuid, vm in self._vms[host].items()}
         return Observation(nodes=self.nodes, vms=vms, platform=self.request.platform)
 
@@ -139,7 +139,8 @@ def _record(host: str, intent: Intent, only: str = "") -> NodeRecord:
 
 
 def try_step(fleet: Fleet, hosts: Sequence[str]) -> Trial:
-    """What the drain of these hosts at once would decide, and a place for what owners move."""
+    """Try the drain of these hosts at once: a place for each VM as the drain would decide it, and for those that their
+    owners move."""
     trial, owned = _try(fleet, hosts)
     if owned:
         trial = _with_owners(fleet, trial, owned)

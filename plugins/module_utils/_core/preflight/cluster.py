@@ -20,7 +20,7 @@ _RESUMES = 8005000  # libvirt: VIR_MIGRATE_POSTCOPY_RESUME
 
 
 def cluster_findings(facts: Facts) -> Iterator[Found]:
-    """What concerns every node."""
+    """Find what concerns every node: KubeVirt's state, missing rights, what could not be read, silent hosts."""
     cluster = facts.cluster
     subject = "KubeVirt"
     for check, text in (
@@ -93,7 +93,8 @@ def node_findings(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found
 
 
 def _not_as_before(facts: Facts, choices: Mapping[str, Choice]) -> Iterator[Found]:
-    """What the host had, and the VMs that left it, when its maintenance began."""
+    """Find what the host, or a VM that left it, had when its maintenance began and has not now: active pools and
+    networks, a connected guest agent."""
     own = facts.own
     gone = [name for name in own.provided if own.provides is not None and name not in own.provides]
     if gone:

@@ -40,7 +40,7 @@ def with_preflight(found: dict[str, Any], findings: Iterable[Mapping[str, Any]],
 
 
 def _keep(found: dict[str, Any], row: Row, told: Mapping[str, str]) -> None:
-    """What its own look has found of it says more."""
+    """Promise nothing for this VM: no act, no times. `told` is its reason, unless check mode itself has found one."""
     if row["verdict"] not in ("pending", Ending.NONE.value):
         return
     if not row["reason"]:

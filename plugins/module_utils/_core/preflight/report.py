@@ -86,7 +86,7 @@ def _about(host: Row) -> str:
 
 
 def _finding_lines(findings: Sequence[Row], hosts: Sequence[Row]) -> list[str]:
-    """What is said of every host that was checked is said of all."""
+    """A line for each finding, with its hosts; "all" where it was found on every host that was checked."""
     checked = [host["name"] for host in hosts if not host["error"]]
     rows = []
     for row in findings:

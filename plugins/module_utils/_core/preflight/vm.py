@@ -95,7 +95,8 @@ def _state(facts: Facts, vm: VM, seen: VMSeen, report: _Report) -> Iterator[Foun
 
 
 def _way(facts: Facts, vm: VM, choice: Choice, report: _Report) -> Iterator[Found]:
-    """What keeps it from migrating, and what policy says to that."""
+    """Find what keeps the VM from migrating, and from the stop, the save or the cold migration that the policy chooses
+    in its place."""
     answered = choice.way not in _STAYS
     for finding in choice.findings:
         if finding.reason is Reason.RunsTheMaintenance:

@@ -178,7 +178,8 @@ class GuestRow:
 
 
 def become(node: str, now: Sequence[GuestNow], over: bool, starts: bool = False) -> list[GuestRow]:
-    """What is said of each. `over`: the time is up. `starts`: so is what somebody has to start."""
+    """A row for each VM: what became of it. `over`: nobody waits for it any more. `starts`: VMs that nothing starts
+    again are started by the run itself."""
     return [_row(node, one, over, starts) for one in now]
 
 

@@ -136,7 +136,7 @@ def has_booted(views: Sequence[View], before: str, now: str) -> Proof | None:
 
 
 def given_by(params: Mapping[str, Any]) -> dict[str, Any]:
-    """What a module was given of them. Raises PolicyError."""
+    """The proofs among a module's options: `proof` as a Proof or None, `confirm` and `said`. Raises PolicyError."""
     proof = Proof.from_dict(params["proof"]) if params["proof"] else None
     return {"proof": proof, "confirm": params["confirm"], "said": params["said"]}
 

@@ -114,7 +114,8 @@ def goes_before(row: Row, other: Row, known: Recovery, now: str) -> bool:
 
 
 def _known(vm: VM, seen: Sequence[Sighting], taken: Taken | None, silent: Sequence[str]) -> Row | None:
-    """What is known without asking for a place. None: it is to be started somewhere."""
+    """The row of a VM for which no target has to be chosen: it runs, it stays, it was off, or it has its target
+    already. None: it is to be started somewhere."""
     for one in seen:
         if one.state in _HALF:
             text = (

@@ -38,7 +38,7 @@ def _outcome(entry: VMRecord, node: str, platform: Platform) -> tuple[str, str]:
 
 
 def _left(entry: VMRecord, platform: Platform) -> str:
-    """What is still to be done where it came from."""
+    """The VM's reason with its remedy, as the end of a sentence; empty: it has none."""
     why = _why(entry, platform)
     return f": {why}" if why else ""
 

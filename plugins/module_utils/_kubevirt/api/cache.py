@@ -87,7 +87,7 @@ class Cache:
             self._items = {obj["metadata"]["uid"]: obj}
 
     def items(self) -> list[Obj]:
-        """What is known. Raises KubeError when the watch has ended for good."""
+        """The objects as last listed or watched. Raises KubeError when the watch has ended for good."""
         if self.failure is not None:
             raise self.failure
         with self._lock:
@@ -135,7 +135,7 @@ class Cache:
             self._sleep(0.05)
 
     def _forget(self) -> None:
-        """What a watch reported that broke off before the end."""
+        """Forget what a watch has reported that broke off before its first list was complete."""
         with self._lock:
             if not self._version:
                 self._items = {}

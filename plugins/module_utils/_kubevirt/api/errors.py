@@ -94,7 +94,8 @@ class AccessDenied(KubeError):
 
 
 def _for_whom(message: str) -> str:
-    """What the server's sentence has besides verb and resource; all of it where it is another."""
+    """The end of the error: the namespace and the account that the server's sentence names; the whole sentence where it
+    has another form."""
     found = re.search(r'User "([^"]+)" cannot .*?(?:in the namespace "([^"]+)")?$', message)
     if found is None:
         return f". {message}"

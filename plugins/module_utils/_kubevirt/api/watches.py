@@ -47,7 +47,7 @@ class Watches:
         self._changed.set()
 
     def clear(self) -> None:
-        """What comes from now on is a change."""
+        """Forget earlier changes: only what comes from now on ends a wait."""
         self._changed.clear()
 
     def ready(self, fresh: bool) -> None:
@@ -105,7 +105,7 @@ class Watches:
         ]
 
     def put_migration(self, obj: Obj) -> None:
-        """What a write of ours answered."""
+        """Take over a migration as the answer to a write of ours has it."""
         for cache in self._migrations:
             cache.put(obj)
 

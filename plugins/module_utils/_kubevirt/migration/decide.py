@@ -59,7 +59,7 @@ class Step:
 
 
 def next_step(view: View, asked: RequestNote | None, request: MigrationRequest) -> Step:
-    """What to do now."""
+    """Decide the next step: of an abort, or of the migration. `asked`: our note on the VMI; None: there is none."""
     gone = _gone(view, asked, request)
     if gone is not None:
         return gone

@@ -79,7 +79,8 @@ class Reader:
             self._check_vm()
 
     def _check_target(self) -> None:
-        """What cannot be is said before anything is touched."""
+        """Check, before anything is written, that KubeVirt can choose targets, and that the target exists. Raises
+        MigrationRefused."""
         request, cannot = self._request, (no_targets(self.cluster) if self.cluster else "")
         if not (request.target or request.selector) or request.want is WantedState.ABORTED:
             return
@@ -142,7 +143,7 @@ class Reader:
         return dict(found[-1]) if found else None
 
     def read(self, fresh: bool = False) -> View:
-        """What is. `fresh`: listed now, not what the watches told."""
+        """The VM and its migrations as they are now. `fresh`: list them; else as the watches have them."""
         self._changed.clear()
         if fresh:
             self.refresh()
@@ -180,7 +181,8 @@ class Reader:
         return self._fits.get(view.node, False)
 
     def _waits_for(self, view: View) -> Finding | None:
-        """What the current one waits for. An abort does not ask."""
+        """Why the migration that is under way does not go on; None: it does, or there is none. Not asked for an
+        abort."""
         if view.vmi is None or self._request.want is WantedState.ABORTED:
             return None
         current = view.current

@@ -110,7 +110,8 @@ def _place(node: str) -> str:
 
 
 def predicted_fields(request: MigrationRequest, view: View, step: Step) -> dict[str, Any]:
-    """What check mode adds: the acts, and what would come of them."""
+    """The keys that check mode adds to the result: `planned`, `changed`, `ended`, and `diff` where something would be
+    done."""
     planned = []
     vm, target = request.vm, request.target
     if step.do is Do.CREATE:

@@ -165,7 +165,8 @@ class _Reading:
         )
 
     def _try(self, what: Callable[[], T], otherwise: T) -> T:
-        """What is not allowed is told in `not_read`; the rest is read all the same."""
+        """Read, or give `otherwise` where that is not allowed, which is noted in `not_read`, or where this KubeVirt
+        does not have it. Raises KubeError."""
         try:
             return what()
         except AccessDenied as exc:

@@ -111,7 +111,7 @@ def looked_after_by(vmi: Obj) -> str:
 
 
 def identity(vmi: Obj) -> str:
-    """What stays when a VM is started anew: the VM's UID; of a bare instance its own."""
+    """The UID that stays the same when a VM is started anew: that of the VirtualMachine; a bare instance's own."""
     vm = owner(vmi)
     return str(vm["uid"] if vm else vmi["metadata"]["uid"])
 
@@ -300,7 +300,7 @@ def what_keeps_it(vmi: Obj) -> str:
 
 
 def not_followed(vmi: Obj, migration: Obj, now: float) -> Finding | None:
-    """What its objects say, and virt-controller has not taken up in time; None: it follows.
+    """The finding that virt-controller has not taken up in time what a migration's objects say; None: it has.
 
     What virt-handler writes into the VMI carries the migration object on by virt-controller's hand alone.
     """

@@ -26,7 +26,8 @@ _PODS = ("pods", "count/pods")
 
 
 def pod_needs(pod: Obj | None, kind: str = "requests") -> dict[str, float]:
-    """What a pod asks for, as the scheduler and quotas count it."""
+    """Add up what a pod asks for, as the scheduler and quotas count it: resource -> amount. `kind`: requests or
+    limits."""
     spec = (pod or {}).get("spec") or {}
     total: dict[str, float] = {}
     starting: dict[str, float] = {}
@@ -169,7 +170,7 @@ def read_budget(budget: Obj) -> Budget:
 
 
 def lines(quota: Obj) -> list[str]:
-    """What of a quota is used up, or nearly."""
+    """A text for each limit of a quota: how much of it is used, if its status has that."""
     reported = facts.status(quota)
     hard = reported.get("hard") or (quota.get("spec") or {}).get("hard") or {}
     used, name = reported.get("used") or {}, quota["metadata"]["name"]

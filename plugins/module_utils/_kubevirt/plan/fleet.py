@@ -198,7 +198,8 @@ def _vm_row(
 
 
 def _but_counted(asked: PodRequirements) -> PodRequirements:
-    """What a node has or has not, however much memory and CPU is free there."""
+    """The requirements without memory and CPU, which are counted elsewhere, and without KubeVirt's own label: what is
+    left a node has or has not."""
     needs = {what: value for what, value in asked.needs.items() if what not in _COUNTED}
     labels = {key: value for key, value in asked.labels.items() if key != names.SCHEDULABLE}
     return replace(asked, needs=needs, labels=labels)

@@ -42,7 +42,8 @@ def policy(given: Policy) -> Policy:
 
 
 def warnings(given: Policy) -> list[str]:
-    """What the plan cannot compare, since it reads nothing."""
+    """A warning for rules with migration settings: the plan, which reads nothing, cannot say for which VMs KubeVirt's
+    own differ."""
     names = ", ".join(rule.name for rule in given.rules if rule.asked)
     if not names:
         return []

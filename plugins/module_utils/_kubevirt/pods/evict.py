@@ -42,7 +42,7 @@ class PodsResult:
 
 
 class Run(Protocol):
-    """What it needs of the run that it is part of."""
+    """The run that the other pods' drain is part of, as far as it needs it."""
 
     @property
     def client(self) -> Client: ...
@@ -83,7 +83,8 @@ class PodDrain:
         return tuple(j.finding for j in self.judged() if j.finding is not None and j.decision is PodDecision.REFUSED)
 
     def check(self) -> PodsResult:
-        """What would become of them. Only reads."""
+        """Judge the other pods for check mode: BLOCKED if kubectl drain would refuse one of them. Only reads. Raises
+        KubeError."""
         judged = self.judged()
         refused = any(j.decision is PodDecision.REFUSED for j in judged)
         return self._result(NodePhase.BLOCKED if refused else NodePhase.EMPTY, judged, False)
@@ -184,7 +185,7 @@ class PodDrain:
             self._ask(j, stage)
 
     def _enter(self, due: list[JudgedPod], record: NodeRecord) -> None:
-        """What is asked to go is recorded on the Node before it is asked."""
+        """Record on the Node which pods are about to be evicted, before they are."""
         known = self._platform.records.pods
         new = [j for j in due if j.name not in known]
         for j in new:

@@ -43,7 +43,7 @@ class PodOptions:
 
 
 class PodDecision(str, Enum):
-    """What shall become of a pod."""
+    """The decision about a pod of the node."""
 
     GO = "go"
     WAIT = "wait"  # it goes by itself

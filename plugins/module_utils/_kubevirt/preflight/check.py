@@ -218,8 +218,8 @@ def _tolerated(takers: list[Target], vmis: list[Obj], pods: dict[str, Obj]) -> l
 
 
 def _room(takers: list[Target]) -> int | None:
-    """What the targets have free together; None where one does not tell, or there is none: then
-    each VM has the reason."""
+    """MiB of memory that all targets together have free; None where one does not tell, or there is no
+    target: then each VM has the reason."""
     if not takers or any("memory" not in target.free for target in takers):
         return None
     return int(sum(max(0.0, target.free["memory"]) for target in takers) / MIB)

@@ -91,7 +91,7 @@ def together(what: Callable[[A], B], items: Iterable[A]) -> list[B]:
 
 @dataclass
 class DryRuns:
-    """What the API answered: per VM what stands in its way, and what concerns all of them."""
+    """The answers to evictions that were dry runs: per VM what stands in its way, and what concerns all of them."""
 
     found: dict[str, tuple[Reason, str]]
     webhook: str = ""

@@ -98,7 +98,8 @@ class Lock:
         return lease is not None and lease["spec"].get("holderIdentity") == self._holder and self._update(lease, True)
 
     def release_kept(self, lease: dict[str, Any]) -> None:
-        """What an earlier slice of this run has left to us, if nobody else has it by now."""
+        """Release the Lease that an earlier slice of this run has kept for this one, unless somebody else has it by
+        now. Raises KubeError."""
         self._release(lease["spec"]["holderIdentity"])
 
     def watch(self, changed: Callable[[], None]) -> Cache:
@@ -150,7 +151,7 @@ class Lock:
 
     @property
     def reported(self) -> str:
-        """What it says to other drains; empty: nothing."""
+        """The number that our Lease tells other drains: VMs without a slot, as text; empty: none is told."""
         return annotations(self.held).get(WAITING, "") if self.held else ""
 
     def report(self, waiting: int) -> None:
@@ -175,7 +176,7 @@ class Lock:
         before: tuple[str, float] = ("", 0.0),
         left: frozenset[str] = frozenset(),
     ) -> T:
-        """What `read` gave, which nobody of ours has changed since.
+        """Take the Lease, and give what `read` gave, which no other run has changed since.
 
         `before`: a version of it, and since when an earlier slice saw it not to change, by the clock that all processes
         of the machine share; the time until this slice counts as well. After a reboot nothing does. `left`: holders

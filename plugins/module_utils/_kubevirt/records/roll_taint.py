@@ -18,13 +18,13 @@ _TRIES = 5  # while others write the node at the same time: its kubelet, its vir
 
 
 class RollTaint:
-    """What others have on a node is left as it is."""
+    """The taint of a roll on the nodes that it has still to empty. Taints of others are left as they are."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def put(self, nodes: Iterable[str], roll_id: str) -> None:
-        """It is a wish: where it cannot be put, the roll goes on without."""
+        """Put the taint on these nodes. It is only a preference: where it cannot be put, the roll goes on without."""
         mine = {"key": names.ROLL_TAINT, "value": roll_id, "effect": "PreferNoSchedule"}
         for name in sorted(nodes):
             try:
@@ -45,7 +45,7 @@ class RollTaint:
             return
 
     def remove(self, nodes: Iterable[str]) -> None:
-        """Raises KubeError: one that stays would turn VMs away for good."""
+        """Remove the taint from these nodes. Raises KubeError: one that stays would turn VMs away for good."""
         for name in sorted(nodes):
             self._change(name, lambda taints: taints)
 

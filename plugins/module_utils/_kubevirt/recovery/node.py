@@ -201,13 +201,14 @@ class DeadNode:
         return why_it_stays(namespace, name, not owned and not made, restarts, strategy), strategy
 
     def start(self, guest: Guest) -> None:
-        """What it cannot be started for is seen in what its VirtualMachine says."""
+        """Start the VM, if its VirtualMachine still exists. Why it cannot be started is read later, from its status.
+        Raises KubeError."""
         vm = self._client.find(names.kubevirt(guest.namespace, "virtualmachines", guest.name))
         if vm is not None:
             start(self._client, vm)
 
     def guests_now(self, vms: list[Guest]) -> list[GuestNow]:
-        """What has become of these."""
+        """Read what became of these VMs. Raises KubeError."""
         every, _version = self._client.list(f"{names.KUBEVIRT}/virtualmachineinstances")
         by_key = {facts.key(vmi): vmi for vmi in every}
         attached = self._attached()

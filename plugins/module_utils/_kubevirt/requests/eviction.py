@@ -19,7 +19,7 @@ Obj = dict[str, Any]
 
 
 class Answer(str, Enum):
-    """What an eviction led to."""
+    """The answer of the API to an eviction."""
 
     ACCEPTED = "accepted"  # the pod is being ended
     MARKED = "marked"  # the VMI was marked: KubeVirt migrates it, or its owner is told

@@ -53,11 +53,10 @@ def check_before_a_drain(client: Client, vmis: Sequence[Obj], sleep: Callable[[f
 
 
 def missing_for_a_drain(client: Client, vmis: Sequence[Obj], sleep: Callable[[float], None] = time.sleep) -> str:
-    """What a drain would miss only when VMs have moved, or would wait for without end, in words.
+    """Name the missing rights that a drain would notice only when VMs have moved, or wait for without end; '': none.
 
-    All else it does before, and is told at once. An API server that has just started knows nobody's rights: who
-    is denied is asked about once more.
-    """
+    It uses all others before, so a missing one of these is told at once. An API server that has just started knows
+    nobody's rights: who is denied is asked about once more."""
     spaces = sorted({facts.key(vmi)[0] for vmi in vmis})
     missing = _missing(client, spaces)
     if missing:

@@ -123,7 +123,7 @@ def not_begun(
 
 
 def first(known: Known) -> Finding | None:
-    """What it waits for; None when it moves or nothing is under way."""
+    """The first reason for which a VM's migration waits; None: it moves, or none is under way."""
     found = waits(known)
     return found[0][1] if found else None
 

@@ -105,7 +105,8 @@ class WaitReader:
         cluster: Cluster | None,
         leaving: Sequence[Obj],
     ) -> Finding | None:
-        """What it waits for; else who asked for it, if not we. `asked`: the mark is ours."""
+        """The reason for which a VM's migration waits; else who asked for it, if that was not this run; None: neither.
+        `asked`: the mark is ours; `ours`: the migration is."""
         found = self.waits_for(vmi, migrations, cluster, leaving)
         current = next((m for m in reversed(migrations) if not facts.final(m)), None)
         return found or (requesters.by_others(vmi, current, asked, ours) if current else None)
@@ -148,7 +149,7 @@ class WaitReader:
     def _known(
         self, vmi: Obj, migrations: Sequence[Obj], cluster: Cluster | None, leaving: Sequence[Obj] | None
     ) -> Known:
-        """What costs nothing."""
+        """Put together what is known of a VM without another request."""
         now = self._wall()
         out = [h for m in leaving or () for h in slots.holders([m], now, vmi=self._seen.get(facts.of_vm(m)))]
         known = Known(vmi, migrations, now, cluster, out=out)

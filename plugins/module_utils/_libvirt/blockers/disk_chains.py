@@ -116,7 +116,8 @@ def _header(layer: SourceSpec, read: ReadHeader) -> Header:
 
 
 def _source(name: str, image: str, kind: str) -> SourceSpec:
-    """What the name in an image means: a path, from the image's folder; an address; options."""
+    """Parse the name of a backing or data file in an image: a path, relative to the image's folder, an address, or
+    options (json:)."""
     if name.startswith("json:"):
         return _options(name[len("json:") :], image, kind)
     found = _URI.match(name)

@@ -63,7 +63,8 @@ def _left(disk: DiskSpec, view: DiskView) -> str:
 
 
 def _history(runtime: Runtime) -> Iterator[Finding]:
-    """What libvirt keeps beside the definition, and refuses to remove it for."""
+    """Find what libvirt keeps beside a definition, and because of which it refuses to remove that: snapshots,
+    checkpoints, a managed save."""
     if runtime.snapshots:
         yield Finding(Reason.SnapshotsPresent, f"It has snapshots: {runtime.snapshots}.")
     if runtime.checkpoints:

@@ -76,8 +76,9 @@ def source_findings(
 
 
 def unknown_to_libvirt(spec: DomainSpec) -> Iterator[Finding]:
-    """What QEMU is given past libvirt may name a file or a device of this host. Only the owner
-    knows whether every host has the same one."""
+    """The finding for a VM that passes arguments of its own to QEMU, unless its owner has declared them
+    portable: they may name a file or a device of this host, and only the owner knows whether every
+    host has the same one."""
     declared = spec.declared.other.get(QEMU_COMMAND_LINE, "")
     if not spec.qemu_extras or declared == PORTABLE:
         return

@@ -114,7 +114,8 @@ def differences(here: NetworkSpec, there: NetworkSpec, group: str) -> Iterator[s
 
 
 def doubts(here: NetworkSpec, there: NetworkSpec, target: str) -> Iterator[str]:
-    """What may be another network there, and nobody here can know. Sentences."""
+    """A sentence, without the full stop, for each doubt whether the network of this name on the target is the same one,
+    which cannot be known from here."""
     if not here.outside:
         yield (
             f"Network {here.name!r} is internal to its host, here and on {target}: the VM's addresses"

@@ -33,7 +33,7 @@ def new_parts(live: DomainSpec, pending: DomainSpec) -> DomainSpec:
 
 
 def changes(live: DomainSpec, pending: DomainSpec) -> tuple[str, ...]:
-    """What differs, in words; empty: nothing that may tie it to a host."""
+    """The differences that may tie the VM to a host, each in words. `live`: what runs; `pending`: its next start."""
     kept = {disk.dev for disk in pending.disks}
     gone = [disk for disk in live.disks if disk.dev not in kept]
     words = [*_words(new_parts(live, pending))]
@@ -80,7 +80,8 @@ def _disk(disk: DiskSpec) -> Hashable:
 
 
 def _interface(interface: InterfaceSpec) -> Hashable:
-    """What a network gave a running domain stands beside the network's name."""
+    """The key by which interfaces are compared. One in a network is known by that: what the network gave it (a bridge
+    or device) is only in the running domain's XML."""
     if interface.network:
         return interface.mac, interface.network
     return interface.mac, interface.type, interface.bridge, interface.device

@@ -35,5 +35,5 @@ def parse_xml(text: str) -> ET.Element:
 
 
 def digest_of(definition: str) -> str:
-    """What a definition is known by when it comes back from another host."""
+    """The SHA-256 of a definition, by which it is recognized when it comes back from another host."""
     return hashlib.sha256(definition.encode()).hexdigest()

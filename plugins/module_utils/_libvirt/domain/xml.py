@@ -184,7 +184,8 @@ def _cpu_mode(cpu: ET.Element | None) -> str:
 
 
 def _files(root: ET.Element) -> Iterator[HostFile]:
-    """What QEMU opens when the VM arrives, and nobody makes there. `root`: of the domain's XML."""
+    """Find the files that QEMU opens when the VM arrives, and that nobody creates there. `root`: of the domain's
+    XML."""
     for what, place, attribute in _FILES:
         for element in root.findall(place):
             yield from _file_at(what, element.get(attribute) if attribute else element.text)

@@ -199,7 +199,8 @@ class Job:
         return self._end(wait_for_final_place(self._links, self.local, self.order), reason, error)
 
     def _wait_for_turn(self) -> None:
-        """What it writes is measured meanwhile, and nobody waits for that: the most counts."""
+        """Wait until the scheduler opens the link to this migration. Meanwhile QEMU measures now and then what the
+        guest writes, of which the most counts; nobody waits for that."""
         while True:
             with suppress(libvirt.libvirtError, LibvirtProblem):
                 dom = self.local.conn.lookupByUUIDString(self.order.uuid)

@@ -22,7 +22,7 @@ LONGEST_BACKLOG = 4 << 20  # bytes that a client may leave unread until it is dr
 
 
 class Orders(Protocol):
-    """What the server serves."""
+    """The orders that the server passes on, and the state that it reports."""
 
     @property
     def idle(self) -> bool: ...

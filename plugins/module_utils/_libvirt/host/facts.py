@@ -93,11 +93,12 @@ class HostFacts:
 
     @property
     def name(self) -> str:
-        """What messages call the host."""
+        """The host's name in messages."""
         return self.hostname or self.uri or "the target"
 
     def provides(self) -> tuple[str, ...] | None:
-        """What its VMs need of it and a reboot may not bring back."""
+        """The active storage pools and networks, in words: VMs need them, and a reboot may not bring them back. None:
+        libvirt did not say."""
         if self.pools is None or self.networks is None:
             return None
         pools = [f"storage pool {name}" for name in self.pools if not name.startswith(LOOK_POOL)]
@@ -127,7 +128,8 @@ class HostFacts:
         return ""
 
     def why_none(self, kind: str) -> str:
-        """What to add where it lacks something of a kind: network or secret."""
+        """The end of a message that the host lacks a network or secret (`kind`): it has no driver for it; else
+        empty."""
         return f": its libvirt has no {kind} driver" if kind in self.lacking else ""
 
     def has_secret(self, uuid: str, usage_type: str, usage: str) -> bool | None:
@@ -195,8 +197,9 @@ def _or_none(call: Callable[[], Any]) -> Any:
 
 
 def _of_driver(driver: str, call: Callable[[], Any], lacking: set[str]) -> Any:
-    """What a driver has; nothing where this libvirt lacks the driver, which has a package of its own on Debian 13.
-    None: it did not say. Not for devices of the host, which are there without a driver that lists them."""
+    """Ask a driver of libvirt by `call`; [] where this libvirt lacks the driver (a package of its own on Debian 13),
+    which is noted in `lacking`. None: it did not say. Not for devices of the host, which are there without a driver
+    that lists them."""
     try:
         return call()
     except libvirt.libvirtError as exc:

@@ -132,7 +132,7 @@ def _needed(
 
 
 def vm_seen(vm: VM, record: NodeRecord | None, copied: Sequence[str] = ()) -> VMSeen:
-    """What a VM's own facts say beyond the drain's questions."""
+    """The facts of a VM that only the preflight reports. `copied`: disks that would be copied."""
     volumes = vm.document.get("volumes") or []
     paths = {volume["target"]: volume["source"] for volume in volumes}
     entry = record.vms.get(vm.uuid) if record is not None else None

@@ -170,7 +170,7 @@ class Claims:
         self._names.pop(action.vm, None)
 
     def _release_quietly(self, action: Action) -> None:
-        """What cannot be given back now is seen as our claim at the next read, and given back
+        """Release, if the hosts answer. A claim that stays is seen as ours at the next read, and released
         then."""
         try:
             self.release(action)

@@ -111,8 +111,8 @@ class Definitions:
         self._copied = None if self._copies.missing else known
 
     def _sign(self, record: NodeRecord) -> None:
-        """Whatever comes back from a copy must be what was written down here: before the copies
-        are made the record says what that is."""
+        """Note the digest of each definition in the record, before copies are made: only what matches it
+        is taken back from a copy."""
         before = {uuid: entry.definition for uuid, entry in record.vms.items()}
         for uuid, xml in (self._known or {}).items():
             if uuid in record.vms:

@@ -156,7 +156,8 @@ class RollVolumes:
         return self._newest(found), {name: frozenset(have) for name, (have, _text) in found.items()}
 
     def read_any(self) -> Roll | None:
-        """What the hosts that answer have, however few: enough to keep off, not to begin."""
+        """The newest record that the hosts which answer have, however few they are: enough to keep off, not to
+        begin."""
         return self._newest(self._ask(self._quorum, self._read)[0])
 
     def _newest(self, found: Mapping[str, tuple[list[int], tuple[int, str] | None]]) -> Roll | None:
@@ -206,7 +207,8 @@ class RollVolumes:
             self._delete(name, (number,))
 
     def _delete(self, name: str, numbers: Collection[int]) -> None:
-        """What cannot be deleted is older than what counts, or goes with the next write."""
+        """Delete these generations on one host, if it answers. One that stays is older than the one that counts, or
+        goes with the next write."""
         try:
             for number in sorted(numbers):
                 self._hosts[name].store.delete(f"{self.prefix}.{number}")
@@ -308,7 +310,7 @@ class RollVolumes:
 
 
 def _guarded(host: Host, question: Callable[[Host], T]) -> Callable[[], T]:
-    """What fails on a host is its error, as one kind."""
+    """Wrap a question so that every failure on the host is a HostUnreachable with its words."""
 
     def ask() -> T:
         try:

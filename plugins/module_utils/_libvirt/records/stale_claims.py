@@ -202,7 +202,8 @@ class StaleClaims:
                 finish_arrival(dom, entry.autostart, last)
 
     def _drop_slots(self, claim: Reservation) -> None:
-        """What cannot be reached now is a slot without a claim later."""
+        """Delete the slots of a claim on all hosts that answer. One that stays is a slot without a claim, and removed
+        later."""
         for quorum_host in self._quorum_hosts:
             try:
                 self._hosts[quorum_host].store.delete(format_name(Slot(claim.vm, claim.source, claim.id)))
@@ -243,7 +244,8 @@ def _noted(claim: CoreReservation, note: tuple[str, bool] | None) -> CoreReserva
 
 
 def _entries(store: Store, source: str, vm: str) -> list[VMRecord]:
-    """What the owner's records say of the VM. Raises RecordError when one is not readable."""
+    """The entries of the VM in its owner's records, that of the host and that of the VM's own migration. Raises
+    RecordError when one is not readable."""
     found = []
     for prefix in ("record", f"single.{vm}.record"):
         try:

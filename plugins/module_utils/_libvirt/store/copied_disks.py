@@ -39,7 +39,7 @@ Notes = dict[str, Optional[Union[int, str]]]  # path -> ctime, "mark <token>", N
 
 
 def prefix_of(uuid: str) -> str:
-    """What the names of the record's generations begin with."""
+    """The prefix of the record's volumes, which a generation follows."""
     return f"made.{uuid}"
 
 
@@ -91,7 +91,7 @@ def just_made(store: Store, uuid: str, volume: Any, capacity: int) -> bool:
 
 
 def half_copy(volume: Any) -> str:
-    """What is noted of a file that was just made, before anything is copied into it."""
+    """The note on a file that was just made, before anything is copied into it: its mtime and its capacity."""
     since = stamp_of(volume, "mtime")
     return f"{HALF} {'unknown' if since is None else since} {volume.info()[1]}"
 

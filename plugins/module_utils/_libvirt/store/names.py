@@ -108,7 +108,7 @@ def _split_id(text: str) -> tuple[str, str]:
 
 
 def alive_name(milliseconds: int) -> str:
-    """What the holder leaves on its host; `milliseconds`: of its boot-time clock."""
+    """The volume name of the holder's sign of life. `milliseconds`: of its host's boot-time clock."""
     return f"{_ALIVE}{milliseconds}"
 
 
@@ -117,7 +117,7 @@ def is_alive(name: str) -> bool:
 
 
 def alive_of(names: Iterable[str]) -> str:
-    """What the holder of a host last left; empty: nothing, it has no work or is not there."""
+    """The newest sign of life among a host's volumes; empty: none, so its holder has no work or is not there."""
     return max((name for name in names if is_alive(name)), default="", key=lambda n: (len(n), n))
 
 

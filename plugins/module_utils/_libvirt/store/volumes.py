@@ -300,9 +300,9 @@ def _exists(exc: Any) -> bool:
 
 
 def _receive(name: str, stream: Any) -> bytes:
-    """What is downloaded, up to the end of the content that its header promises.
+    """Download a volume up to the end of the content that its header promises.
 
-    Raises VolumeTorn when that is more than a run writes, or does not come. What has no header
+    Raises VolumeTorn when that is more than a run writes, or does not come. A volume without a header
     is not ours: of that the first part will do.
     """
     raw, end = bytearray(), time.monotonic() + LONGEST
