@@ -273,7 +273,8 @@ def _waiting(vms: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _unmeasured(result: Mapping[str, Any], long: bool) -> list[str]:
-    """Of VMs for which no reason is known, where their memory is not counted: what moves, and `long` what does not."""
+    """Texts on VMs that are left without a known reason, where their memory is not counted: those that move, and with
+    `long` those that do not."""
     left = [vm for vm in result.get("vms", []) if vm["verdict"] == "pending"]
     moving = [f"{vm_line(vm)}, begun {vm['start']}" for vm in left if vm.get("start")]
     still = [f"{vm['name']} is queued" for vm in left if long and not vm.get("start")]

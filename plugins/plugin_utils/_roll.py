@@ -94,7 +94,7 @@ def _comm(pid: int) -> str:
 
 
 def _children(pid: int) -> list[int]:
-    """Of all threads of that process (proc_pid_task_children(5))."""
+    """The child processes of all threads of that process (proc_pid_task_children(5))."""
     found: list[int] = []
     for path in (PROC / str(pid) / "task").glob("*/children"):
         with suppress(OSError):
@@ -103,7 +103,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _listens_to(pid: int) -> int:
-    """Of the signals that cancel ansible-playbook those that it catches, as bits; 0: none, or it is not known."""
+    """The signals that cancel ansible-playbook and that it catches, as bits; 0: none, or it is not known."""
     with suppress(OSError, ValueError, IndexError):
         text = (PROC / str(pid) / "status").read_text(encoding="ascii", errors="replace")
         return int(text.partition("SigCgt:")[2].split()[0], 16) & _CANCELS
@@ -157,7 +157,8 @@ def _own_files(lives: Callable[[], bool]) -> Iterator[None]:
 
 
 def _renew(call: Call, args: dict[str, Any], lives: Callable[[], bool]) -> None:
-    """As long as ansible-playbook lives, was not cancelled, and the roll is ours."""
+    """Renew the record as long as ansible-playbook lives and was not cancelled, and the roll is ours; then write that
+    it has ended."""
     while lives():
         if _renew_once(call, args, lives) == 1:
             return

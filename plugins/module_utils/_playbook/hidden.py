@@ -23,7 +23,7 @@ except ImportError:  # before 2.22
 
 
 def hide(module: Any, values: Iterable[str]) -> None:
-    """In all that is shown of this module's call."""
+    """Hide these values in everything that is shown of this module's call."""
     secrets = set(values)
     module.no_log_values.update(secrets)
     register_secrets(secrets)

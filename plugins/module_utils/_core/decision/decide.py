@@ -103,8 +103,8 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
 
 
 def _node_unreadable(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> NodePhase:
-    """In the middle of a drain a node may come back: it is waited for. Nothing begins there meanwhile; what is on
-    its way is followed, for on KubeVirt it goes on without the kubelet."""
+    """The phase of a node that cannot be read. In the middle of a drain it may come back, so it is waited for. Nothing
+    begins there meanwhile; what is under way is followed, for on KubeVirt it goes on without the kubelet."""
     record, node = step.record, step.obs.nodes.get(step.record.node)
     text = node.message if node is not None else f"{record.node} was not read"
     why = Finding(Reason.NodeUnreadable, text)

@@ -303,7 +303,7 @@ def _arrived_paused(entry: VMRecord, seen: Sighting) -> Finding | None:
 
 
 def paused_text(name: str, node: str, by: str) -> str:
-    """In words, without the full stop."""
+    """Say that the VM is paused there, and by what (`by`), without the full stop."""
     return f"{name} is paused on {node}{by and f': {by}'}"
 
 

@@ -238,7 +238,7 @@ def stay_off(step: Step, vm: VM, entry: VMRecord, ending: Ending, finding: Findi
 
 
 def why_off(step: Step, entry: VMRecord) -> Finding:
-    """Of one that ran and is off, and we did not ask it to stop."""
+    """Why a VM that ran is off, though this run did not ask it to stop."""
     if boot_over(step, entry):
         text = f"{step.record.node} restarted while {entry.name} ran on it. It is off."
         return Finding(Reason.VMCrashed, text)

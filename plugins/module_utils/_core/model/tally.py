@@ -20,7 +20,7 @@ Tally = dict[str, int]
 
 
 def tally(vms: Iterable[Mapping[str, Any]]) -> Tally:
-    """Of rows that a drain returns: `vms`, and what became of them: `moved` (live), `cold_moved`, `stopped` (or
+    """Count the rows that a drain returns: `vms` in all, and of them `moved` (live), `cold_moved`, `stopped` (or
     saved), `off` (were off, or gone), `kept` (on the host). `outage_ms`: the longest; missing if none is known."""
     rows = list(vms)
     verdicts = [row["verdict"] for row in rows]
@@ -40,7 +40,7 @@ def undone(restored: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def together(tallies: Iterable[Mapping[str, int]]) -> Tally:
-    """Of several hosts."""
+    """Add up the tallies of several hosts; `outage_ms` is the longest of all."""
     known = list(tallies)
     found = {name: sum(one.get(name, 0) for one in known) for name in ("vms", *COUNTED)}
     outages = [one["outage_ms"] for one in known if "outage_ms" in one]
@@ -55,7 +55,7 @@ def renewed(known: Mapping[str, int], new: Mapping[str, int]) -> Tally:
 
 
 def words(counted: Mapping[str, int]) -> str:
-    """In words, what is not none: "7 moved, 1 moved cold, 2 stopped"."""
+    """Say in words which numbers are above 0: "7 moved, 1 moved cold, 2 stopped"; empty: none is."""
     names = {name: name for name in COUNTED} | {"cold_moved": "moved cold", "off": "off before"}
     return ", ".join(f"{counted[name]} {names[name]}" for name in COUNTED if counted.get(name))
 

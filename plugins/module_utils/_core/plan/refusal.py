@@ -58,8 +58,8 @@ class _Host:
 
 
 def refuse(fleet: Fleet, todo: Sequence[str], step: int, other_profile: str = "") -> Refusal:
-    """Of the hosts that are left the one that lacks least, and its largest VM that has no place; and what else does not
-    fit, so that it need not be found out one after the other.
+    """The refusal of a step: of the hosts that are left it names the one that lacks least, and its largest VM that has
+    no place; and what else does not fit, so that it need not be found out one after the other.
 
     `other_profile`: a placement profile with which the whole roll would fit.
     """
@@ -235,6 +235,6 @@ def _because(fleet: Fleet, step: int, host: str, vm: VM, finding: Finding, other
 
 
 def _gib(mib: int) -> str:
-    """In GiB, without decimals where there are none."""
+    """Format MiB in GiB, without decimals where there are none."""
     whole = mib / GIB
     return f"{whole:.0f} GiB" if mib % GIB == 0 else f"{whole:.1f} GiB"

@@ -121,7 +121,7 @@ def _seconds(transfer: Transfer, rate: float, left: float, fresh: float) -> floa
 
 
 class _Links:
-    """What is left of each link while the shares are given out."""
+    """Gives out shares of the links, and keeps how much of each is left."""
 
     def __init__(self, speeds: Speeds) -> None:
         self._speeds = speeds

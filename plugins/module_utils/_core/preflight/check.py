@@ -73,7 +73,8 @@ def _beforehand(row: Row) -> Preflight:
 
 
 def rows(facts: Facts, found: Sequence[Found], wanted: Mapping[Reason, Severity]) -> list[dict[str, Any]]:
-    """In result form: blockers first; of the cluster, the node, VMs, pods; each thing once."""
+    """The findings as rows of the result, each once: blockers first, then by what they are about (cluster, node, VMs,
+    pods). `wanted`: the user's severities."""
     reported: dict[tuple[str, str, str], dict[str, Any]] = {}
     for one in found:
         severity = severity_of(one, wanted)
@@ -112,7 +113,7 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def result(facts: Facts, found: Sequence[Found], wanted: Mapping[Reason, Severity]) -> dict[str, Any]:
-    """What the modules return, in the words of the platform."""
+    """The result of a preflight module: `findings` as rows, and the same as lines for people."""
     listed = rows(facts, found, wanted)
     blockers = [row for row in listed if row["severity"] == Severity.BLOCKER.value]
     return {

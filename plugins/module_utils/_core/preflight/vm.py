@@ -174,5 +174,5 @@ def _busy(vm: VM, seen: VMSeen, report: _Report) -> Iterator[Found]:
 
 
 def number(value: float) -> str:
-    """For people."""
+    """Format a number without needless decimals."""
     return f"{value:g}" if value < 10**6 else f"{value:.0f}"

@@ -229,7 +229,7 @@ def may_serve(known: NodeRecovery, seen: NodeSeen) -> bool:
 
 
 def told(notes: Mapping[str, str], key: str, host: str) -> str:
-    """In the status of its cluster; empty: there is none."""
+    """The sentence on a node's recovery for the playbook status, from the node's annotations; empty: there is none."""
     try:
         known = read(notes, key)
     except RecordError as exc:

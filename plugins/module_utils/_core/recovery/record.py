@@ -84,7 +84,7 @@ class Recovery:
             raise RecordError(f"the record of a recovery cannot be read: {exc!r}") from exc
 
     def told(self) -> str:
-        """In the status of its fleet; empty: it is over."""
+        """The sentence on this recovery for the playbook status; empty: it is over."""
         vms = [vm for vm in self.vms.values() if vm.step is not Step.FAILED]
         return in_status(self.host, self.found_dead, self.proof, len(vms))
 

@@ -12,7 +12,8 @@ _STARTED = ("runs", "start", "removed")  # verdicts of VMs that are elsewhere
 
 
 def in_status(host: str, found_dead: str, proof: Proof | None, vms: int) -> str:
-    """In the host's row. `vms`: how many were taken over. Empty: there is nothing to say."""
+    """The sentence on a recovery in the host's row of the status. `vms`: how many were taken over. Empty: there is
+    nothing to say."""
     elsewhere = f"{count(vms, 'VM')} started elsewhere"
     again = f"the playbook recover for {host}"
     if proof is not None:

@@ -87,7 +87,7 @@ def order_of(plan: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
 
 
 def with_plan(roll: Roll, order: Sequence[str], seconds: Mapping[str, float], out: Collection[str]) -> Roll:
-    """In the order of the plan. `out`: hosts that are out already keep their place before all others.
+    """The roll with its hosts in the order of the plan, and its seconds. `out`: hosts that are out already come first.
 
     Who wants to pause after a host has thought of an order, and keeps it.
     """
@@ -141,8 +141,8 @@ def ready(roll: Roll, now: str) -> str:
 
 
 def seconds_left(roll: Roll, now: str) -> float | None:
-    """Until the last host is done. None: not known, as before the first host is done nobody knows what the user's
-    tasks and the reboot take."""
+    """Seconds until the last host is done. None: not known, for before the first host is done nobody knows what the
+    user's tasks and the reboot take."""
     if not roll.terms.seconds or not roll.in_stage(Stage.DONE):
         return None
     # Of a share the record does not say how many hosts it is: as many as are out now.

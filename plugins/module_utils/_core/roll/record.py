@@ -88,7 +88,8 @@ class HostEntry:
 
     @property
     def going_back(self) -> dict[str, str]:
-        """Of those that are away the ones that did not come home by another drain, and where they are."""
+        """The VMs that are still to go back to this host, and where they are: those that moved away, without the ones
+        that another drain has brought home."""
         return {vm: on for vm, on in self.away.items() if on != self.name}
 
     @property

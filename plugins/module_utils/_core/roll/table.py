@@ -98,7 +98,7 @@ def _numbers(entries: Sequence[HostEntry]) -> tuple[str, ...]:
 
 
 def pause(ms: int) -> str:
-    """For people: 133 ms, 48 s. What is known to the second only is told in seconds."""
+    """Format a pause: 133 ms, 48 s. What is known to the second only is given in seconds."""
     return f"{ms} ms" if ms < 10_000 and (ms % 1000 or not ms) else long(ms / 1000)
 
 

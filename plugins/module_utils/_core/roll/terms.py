@@ -96,7 +96,7 @@ def most_per(name: str, given: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _settings(_name: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """In one form each: true is the same setting as always."""
+    """The options as text, each in one form only: a reboot of true is the same as always."""
     found = {str(key): str(value) for key, value in given.items()}
     if "maintenance_reboot" in given:
         found["maintenance_reboot"] = reboot_mode(given["maintenance_reboot"])

@@ -93,7 +93,8 @@ def _hooks(entry: VMRecord) -> dict[str, str]:
 
 
 def _end(last: Attempt) -> str:
-    """In the source's boot-time clock it is known; a wall clock that was set meanwhile is not."""
+    """When the attempt ended, UTC; '': it did not. It is reckoned from its length by the source's boot-time clock,
+    since a wall clock may be set meanwhile."""
     if not last.ended or not last.wall:
         return ""
     return after(last.wall, last.ended_at - last.started)

@@ -94,7 +94,7 @@ class Cache:
             return list(self._items.values())
 
     def put(self, obj: Obj) -> None:
-        """What a write of ours answered, unless the watch was quicker."""
+        """Take over an object as the answer to a write of ours has it, unless the watch was quicker."""
         uid = obj["metadata"]["uid"]
         with self._lock:
             known = self._items.get(uid)

@@ -364,5 +364,5 @@ def _asked(method: str, path: str, query: Mapping[str, Any] | None) -> tuple[str
 
 
 def names(values: Sequence[str]) -> str:
-    """For a set-based selector."""
+    """The values as a set-based label selector has them, each once."""
     return ", ".join(sorted(set(values)))

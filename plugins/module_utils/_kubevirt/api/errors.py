@@ -51,7 +51,8 @@ class KubeError(Exception):
 
     @property
     def ends_with_namespace(self) -> bool:
-        """In a namespace that is being deleted nothing is made any more: a 403, and no right that is missing."""
+        """Is it refused because the namespace is being deleted? Nothing is created there any more: the 403 means no
+        missing right."""
         return "because it is being terminated" in self.message
 
     @property

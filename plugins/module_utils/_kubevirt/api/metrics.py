@@ -238,7 +238,7 @@ def _hint(source: Source, code: int) -> str:
 
 
 def _said(body: Any, raw: bytes) -> str:
-    """In the server's words, on one line."""
+    """The server's own words, on one line, as the end of a message; empty: it said nothing."""
     text = str(body.get("error") or body.get("message") or "") if isinstance(body, dict) else ""
     text = " ".join((text or raw.decode("utf-8", "replace")).split())[:200]
     return f": {text}" if text else ""

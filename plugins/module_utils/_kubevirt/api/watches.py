@@ -39,7 +39,7 @@ class Watches:
             cache.stop()
 
     def wait(self, seconds: float) -> bool:
-        """Until something changed, or for that time. Did something change?"""
+        """Wait until something changes, or for that time. Did something change?"""
         return self._changed.wait(seconds)
 
     def wake(self) -> None:

@@ -54,7 +54,8 @@ def run_migration(request: MigrationRequest, clocks: Clocks | None = None) -> di
 
 
 def plan_migration(request: MigrationRequest, clocks: Clocks | None = None) -> dict[str, Any]:
-    """What would be done now. Reads, and a dry run on the server. Raises as run_migration."""
+    """The module's result in check mode: what would be done now. Reads, and asks the server by a dry run. Raises what
+    run_migration raises."""
     check_request(request)
     migrator = Migrator(request, clocks or Clocks())
     try:

@@ -52,7 +52,7 @@ class Reader:
         self.refused: tuple[Finding, float] | None = None
 
     def wait(self, seconds: float) -> None:
-        """Until something changed, or for that time."""
+        """Wait until something changes, or for that time."""
         self._changed.wait(seconds)
 
     def refresh(self) -> None:

@@ -27,7 +27,7 @@ _VERDICTS = {Phase.MIGRATED: "moved", Phase.ACTIVE: "restored", Phase.BLOCKED: "
 
 
 def finding_of(finding: Finding | None) -> dict[str, str]:
-    """As a row has it."""
+    """The fields that a row of the result has for a finding, with this module's own remedy where it has one."""
     found = finding_fields(finding, Platform.KUBEVIRT)
     return found if finding is None else {**found, "remedy": _REMEDIES.get(finding.reason, found["remedy"])}
 

@@ -102,7 +102,7 @@ class _Reading:
         )
 
     def _of_node(self) -> list[Obj]:
-        """Those that leave it, and those that come."""
+        """Read the VMIs that run on the node or are on their way to it. Raises NodeUnknown, KubeError."""
         node = self._request.node
         if self._client.find(names.node(node)) is None:
             raise NodeUnknown(f"There is no node {node} in this cluster. See kubectl get nodes.")
@@ -113,7 +113,7 @@ class _Reading:
         return list(found.values())
 
     def _migrations(self, vmis: Iterable[Obj]) -> dict[tuple[str, str], list[Obj]]:
-        """Of these VMs, oldest first."""
+        """Read the migrations of these VMs, oldest first."""
         vms = {facts.key(vmi)[1] for vmi in vmis}
         short = sorted(name for name in vms if len(name) <= 63)
         space = self._request.namespace

@@ -71,7 +71,8 @@ def _score(vmi: Obj, namespace: Mapping[str, str], policy: Obj) -> tuple[int, in
 
 
 def taken(vmi: Obj, version: tuple[int, int]) -> tuple[dict[str, Any], str] | None:
-    """What applies to the migration under way, and the policy's name; None: none is, or not yet."""
+    """(the settings of the migration that is under way, the name of its MigrationPolicy, which may be empty); None:
+    none is under way, or they are not known yet."""
     state = facts.status(vmi).get("migrationState") or {}
     found = state.get("migrationConfiguration")
     if not found or state.get("endTimestamp"):
@@ -173,7 +174,8 @@ def _on_timeout(applies: Mapping[str, Any]) -> str:
 
 
 def settings(configured: Mapping[str, Any], policy: Obj | None, version: tuple[int, int]) -> dict[str, Any]:
-    """What applies: the policy's, else KubeVirt's, else the defaults of its version."""
+    """The migration settings that apply, by KubeVirt's own names: the policy's, else KubeVirt's, else the defaults of
+    its version."""
     found = {**defaults(version), **configured}
     spec = (policy or {}).get("spec") or {}
     found.update({key: spec[key] for key in _SETS if spec.get(key) is not None})

@@ -56,7 +56,7 @@ def label(text: str) -> str:
 
 
 def one(name: str) -> str:
-    """As one part of a path. The client refuses what had to be quoted, since no name has that."""
+    """The name as one part of a path. The client refuses what had to be quoted, since no name has that."""
     return quote(name, safe="")
 
 

@@ -23,6 +23,6 @@ def amount(quantity: Any) -> float:
 
 
 def mib(quantity: Any) -> int:
-    """Of memory or a rate, in MiB, at least 1; 0 when it is none or 0 (bandwidthPerMigration 0Mi: no limit)."""
+    """Parse memory or a rate to MiB, at least 1; 0 when it is none or 0 (bandwidthPerMigration 0Mi: no limit)."""
     number = amount(quantity)
     return max(1, round(number / 2**20)) if number > 0 else 0

@@ -96,7 +96,7 @@ def _needs(resource: str, pod: Obj | None) -> float | None:
 
 
 def taken(pods: Sequence[Obj], resource: str) -> float:
-    """What live pods use of a quota's resource."""
+    """How much of a quota's resource the pods use that have not ended."""
     live = [pod for pod in pods if not facts.final(pod)]
     return sum(_needs(resource, pod) or 0.0 for pod in live)
 
@@ -137,7 +137,8 @@ def _looks_across(pod: Obj | None) -> bool:
 
 
 def budgets_of(budgets: Iterable[Obj], pod: Obj) -> tuple[Budget, ...]:
-    """Those that select the pod. KubeVirt's own (up to 1.5) belong to its evacuation."""
+    """The disruption budgets that select the pod, without KubeVirt's own (up to 1.5), which belong to its
+    evacuation."""
     return tuple(
         read_budget(budget) for budget in budgets if _selects(budget, facts.labels(pod)) and not _kubevirts(budget)
     )

@@ -19,7 +19,7 @@ _AGAIN = 3.0  # s; there is no selector for a node
 
 
 class Attachments:
-    """For one slice. Asks for nothing while the Node names no volume."""
+    """Reads, for one slice, which volumes are attached to the node. Requests nothing while the Node names none."""
 
     def __init__(self, client: Client, node: str) -> None:
         self._client = client
@@ -29,7 +29,7 @@ class Attachments:
         self._read: tuple[float, list[Obj], dict[str, Obj]] = (-1e9, [], {})
 
     def left(self, node: Obj | None, pods: Sequence[Obj]) -> tuple[str, ...]:
-        """In words. `pods`: those of the node; what they use stays attached. Raises KubeError."""
+        """The attached volumes, in words, that no pod of the node (`pods`) uses any more. Raises KubeError."""
         used = set(_claims_of(pods))
         return tuple(text for claim, text in self.attached(node) if claim not in used)
 

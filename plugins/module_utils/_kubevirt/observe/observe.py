@@ -79,7 +79,7 @@ class Observer:
         self.watches.close()
 
     def wait(self, seconds: float) -> bool:
-        """Until something changed, or for that time. Did something change?"""
+        """Wait until something changes, or for that time. Did something change?"""
         return self.watches.wait(seconds)
 
     def own(self) -> Obj | None:
@@ -196,8 +196,8 @@ class Observer:
         return not vmis.keys() <= self._refusals[2].keys()
 
     def _read_refusals(self, vmis: Mapping[str, Obj]) -> None:
-        """By what the VMI tolerates; where that is too little, by what its pod does, to which the
-        cluster may have added."""
+        """Find the VMs that no other node takes, by what the VMI tolerates; where that is too little, by what its
+        pod does, to which the cluster may have added."""
         refused = self._refused_by_all({uuid: tolerations.of(v) for uuid, v in vmis.items()})
         if refused:
             pods = self.watches.need_pods()
@@ -206,7 +206,8 @@ class Observer:
         self._refusals = (time.monotonic(), frozenset(vmis), refused)
 
     def _refused_by_all(self, wanted: Mapping[str, Sequence[Obj]]) -> dict[str, str]:
-        """Those that no other node takes, and why. Many tolerate the same: that is asked once."""
+        """VMs that no other node takes -> why. `wanted`: their tolerations. Many tolerate the same: that is asked
+        once."""
         keys = {uuid: tolerations.key(found) for uuid, found in wanted.items()}
         asked = {keys[uuid]: found for uuid, found in wanted.items()}
         refused = refused_by_all(self._client, self.node, asked)

@@ -114,9 +114,9 @@ def requirements_of(
 
 
 def _selector(vmi: Obj, pod: Obj | None, migrations: Mapping[str, Obj]) -> dict[str, str]:
-    """Of its pod: KubeVirt, and the namespace, may have added to that of the VM. Without what the migration added by
-    which it came here (addedNodeSelector): the next one does not inherit that. Of one whose object was removed that is
-    the host name, by which a target is chosen as a rule."""
+    """The node selector of the VM's pod, to which KubeVirt and the namespace may have added, without what the migration
+    added by which it came here (addedNodeSelector): the next one does not inherit that. Where that migration's object
+    was removed, it is taken to be the host name, by which a target is chosen as a rule."""
     own = vmi["spec"].get("nodeSelector") or {}
     labels = dict(((pod or {}).get("spec") or {}).get("nodeSelector") or own)
     came_by = facts.labels(pod).get(names.JOB_UID) if pod else None

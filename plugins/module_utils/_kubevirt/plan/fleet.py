@@ -157,7 +157,7 @@ def _host_row(node: Obj, others: Mapping[str, float], labels: Sequence[str]) -> 
 
 
 def _target(node: Obj) -> Target:
-    """With all that it has: what is free changes from step to step."""
+    """The node as a target with all of its room free, since what is free changes from step to step."""
     taints = [taint for taint in hard(node) if not taint["key"].startswith(_PASSING)]
     has = facts.status(node).get("allocatable") or {}
     free = {what: amount(value) for what, value in has.items()}

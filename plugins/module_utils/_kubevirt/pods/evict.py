@@ -56,7 +56,7 @@ class Run(Protocol):
 
 
 class PodDrain:
-    """For one slice."""
+    """Drains the other pods of the node, for one slice."""
 
     def __init__(
         self, platform: Run, watches: Watches, options: PodOptions, policy: Policy, ask_again: float = ASK_AGAIN
@@ -92,7 +92,8 @@ class PodDrain:
     # Making them go
 
     def run(self, record: NodeRecord, deadline: float) -> PodsResult:
-        """Until none is left, nothing more can be done, or `deadline` (the platform's clock)."""
+        """Evict pods until none is left, nothing more can be done, or `deadline` (the platform's clock). Raises
+        KubeError."""
         self._acted = False
         before = json.dumps(self._platform.records.pods)
         result = self._until(record, deadline)

@@ -14,7 +14,7 @@ Obj = dict[str, Any]
 
 
 class PodReader:
-    """For one slice. Only reads. `now`: seconds since the epoch."""
+    """Judges the other pods of the node, for one slice. Only reads. `now`: seconds since the epoch."""
 
     def __init__(self, client: Client, node: str, options: PodOptions, now: Callable[[], float]) -> None:
         self._client = client
@@ -24,7 +24,7 @@ class PodReader:
         self._orphans: dict[str, bool] = {}  # UID of a DaemonSet -> is it gone?
 
     def judged(self, pods: Iterable[Obj]) -> list[JudgedPod]:
-        """`pods`: of the node. By name. Raises KubeError."""
+        """The pods of the node, each with its decision, by name. Raises KubeError."""
         asked = Asked(self._options, self._orphan, self._now(), self._selected())
         found = [judge(pod, asked) for pod in pods]
         return sorted(found, key=lambda j: j.name)

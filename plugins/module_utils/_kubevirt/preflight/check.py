@@ -211,7 +211,7 @@ def _observation(name: str, node: Obj, vms: dict[str, VM], arriving: list[Reserv
 
 
 def _tolerated(takers: list[Target], vmis: list[Obj], pods: dict[str, Obj]) -> list[Target]:
-    """Those whose taints one of the VMs tolerates: what is free on others helps none of them."""
+    """The targets whose taints at least one of the VMs tolerates: what is free on others helps none of them."""
     wanted = [tolerations.of(vmi, pods.get(facts.identity(vmi))) for vmi in vmis]
     different = {tolerations.key(found): found for found in wanted}.values()
     return [taker for taker in takers if any(not tolerations.untolerated(taker.taints, found) for found in different)]

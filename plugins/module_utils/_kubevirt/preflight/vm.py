@@ -56,7 +56,7 @@ class Around:
     _taken: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def taken(self, namespace: str, resource: str) -> float:
-        """What the pods of a namespace use, for a quota that does not tell yet."""
+        """How much of a resource the pods of a namespace use, for a quota that has no status yet."""
         if not self._pods:
             for pod in self.found.pods:
                 self._pods.setdefault(pod["metadata"].get("namespace", ""), []).append(pod)

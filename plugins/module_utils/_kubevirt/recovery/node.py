@@ -106,7 +106,8 @@ class DeadNode:
         self._write({"annotations": {names.RECOVERY: known.to_json()}}, {})
 
     def note_told(self, phase: str) -> None:
-        """In the record that stands by now. Where others write the Node each time it is told again."""
+        """Note in the record, read anew, which phase was told by an Event. If the Node changes each time, it is not
+        noted, and told once more."""
         for _try in range(_TRIES):
             with suppress(KubeError):
                 self.read()

@@ -190,7 +190,8 @@ def _known(
 def _watch(
     request: Request, node: DeadNode, judged: Judgement, known: NodeRecovery, acts: bool, until: float
 ) -> dict[str, Any]:
-    """Until each VM runs or stays, or the slice is over. The time is that of this run, whatever the cluster's says."""
+    """Watch until each VM runs or stays, or the slice is over. The time is that of this run, whatever the cluster's
+    says."""
     while True:
         over = request.waited + request.seconds - (until - time.monotonic()) > TIMEOUT
         now = node.guests_now(known.vms)
@@ -242,7 +243,7 @@ def _row(row: GuestRow) -> dict[str, Any]:
 
 
 def _result(request: Request, phase: str, judged: Judgement, known: NodeRecovery | None) -> dict[str, Any]:
-    """What the module returns."""
+    """The module's result."""
     proof = known.proof.to_dict() if known and known.proof else {}
     return {
         "host": request.host,

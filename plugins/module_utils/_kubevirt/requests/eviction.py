@@ -62,7 +62,7 @@ def evict(client: Client, pod: Obj, dry: bool = False, grace: int | None = None)
 
 
 def whose(pod: Obj) -> str:
-    """Of a launcher its instance, else the pod itself: UID."""
+    """The UID of the instance that a launcher pod belongs to; else the pod's own."""
     return facts.labels(pod).get(names.CREATED_BY) or str(pod["metadata"]["uid"])
 
 

@@ -66,7 +66,7 @@ def missing_for_a_drain(client: Client, vmis: Sequence[Obj], sleep: Callable[[fl
 
 
 def _missing(client: Client, spaces: Sequence[str]) -> list[str]:
-    """In words. Empty too where that cannot be asked: then it is told when it is used."""
+    """The missing rights in words. Empty too where they cannot be reviewed: then it is reported when they are used."""
     try:
         found = [lacking(client, right, spaces) for right in (EVICTS, COLLECTS, FOLLOWS) if spaces]
     except KubeError:

@@ -63,7 +63,7 @@ def plan(request: Request, known: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_kubevirt(platform: KubeVirtPlatform, policy: Policy) -> Policy:
-    """With the limits and settings with which KubeVirt migrates."""
+    """The policy with the limits and settings with which KubeVirt migrates; as it is where these are not known."""
     cluster = platform.observer.cluster
     if cluster is None:
         return policy

@@ -109,7 +109,8 @@ class Withdrawal:
         return wrong
 
     def _watched(self, known: Instance) -> Obj | None:
-        """As the watch has it: a request less for each VM, while all of them move on."""
+        """The VMI as the watch has it, which saves a request for each VM; None: the watch does not have this
+        instance."""
         found = self._observer.watches.vmis.items()
         return next((dict(v) for v in found if v["metadata"]["uid"] == known.uid), None)
 

@@ -67,8 +67,9 @@ def may_begin(
 
 
 class Turns:
-    """For one slice. `free`: when the cluster was last seen to have free slots though VMs of this
-    node wait for one, see WaitReader.free."""
+    """Decides, for one slice, how many migrations this node may request beside other drains. `free`:
+    when the cluster was last seen to have free slots though VMs of this node wait for one, see
+    WaitReader.free."""
 
     def __init__(self, other_drains: OtherDrains, clock: Callable[[], float] = time.monotonic) -> None:
         self.other_drains = other_drains

@@ -234,7 +234,8 @@ def _backoff(known: Known, current: Obj) -> Finding | None:
 
 
 def _failures(known: Known, current: Obj) -> tuple[list[Obj], float]:
-    """Those of its like that failed before it, the newest first, and until when KubeVirt waits for that."""
+    """(migrations by KubeVirt that failed in a row before this one, the newest first; until when it backs off, seconds
+    since the epoch)."""
     failed: list[Obj] = []
     for before in reversed([m for m in known.migrations if m is not current and facts.final(m)]):
         if facts.deleted(before) or not _made_by_kubevirt(before):
@@ -387,7 +388,7 @@ def _storage(known: Known, current: Obj) -> Found:
 
 
 def _quota(known: Known, current: Obj) -> tuple[str, Finding, str]:
-    """By the words of the refusal; else by the numbers."""
+    """The wait for a quota, in the words of the refusal, else by the quotas' numbers."""
     namespace = facts.key(known.vmi)[0]
     full = [q["metadata"]["name"] for q in known.quotas if quotas.is_full(q)]
     of = ", ".join(full or [q["metadata"]["name"] for q in known.quotas]) or "not readable"

@@ -38,7 +38,8 @@ _CLUSTER = 15.0
 
 
 class WaitReader:
-    """For one slice. `namespace`: of the one VM that is looked at; empty: the VMs of a node."""
+    """Reads, for one slice, what migrations wait for. `namespace`: of the one VM that is looked at; empty: the VMs of a
+    node."""
 
     def __init__(
         self,
@@ -161,7 +162,7 @@ class WaitReader:
         return replace(known, pods=pods, lasting=self._long(current))
 
     def _further(self, known: Known, reason: Reason, alone: bool) -> Known:
-        """With more where the answer would be poor. `alone`: see waits_for."""
+        """Read more where the reason alone would say too little. `alone`: only this VM is watched, see waits_for."""
         if reason is Reason.QuotaExceeded:
             if known.lasting:  # by then the refusal is told by an event
                 known = replace(known, events=self._events_of(known.vmi))

@@ -67,7 +67,7 @@ def source_of(vmi: Obj | None, migration: Obj) -> str:
 
 
 def with_sources(migrations: Iterable[Obj], find: Callable[[str, str], Obj | None], now: float) -> list[Holder]:
-    """As `holders`, with their nodes. `find`: a VMI by namespace and name."""
+    """Like `holders`, with the nodes that the VMs leave. `find`: a VMI by namespace and name."""
     found = []
     for migration in (m for m in migrations if holds_slot(m)):
         vmi = find(migration["metadata"]["namespace"], str(migration["spec"].get("vmiName")))

@@ -113,7 +113,7 @@ def _stuck(disk: DiskSpec, view: DiskView, block_migration: bool) -> str:
 def missing_disks(
     spec: DomainSpec, source: HostFacts, target: HostFacts, views: Mapping[str, DiskView]
 ) -> Iterator[Finding]:
-    """What the target lacks of the domain's disks."""
+    """A finding for each of the domain's disks that the target lacks."""
     needed: dict[str, int] = {}
     for disk in spec.disks:
         view = views.get(disk.dev, DiskView())

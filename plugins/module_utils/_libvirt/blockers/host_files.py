@@ -16,7 +16,8 @@ from .shared_storage import covering_pool, path_on_target
 
 
 def missing_files(conn: Any, spec: DomainSpec, target: HostFacts) -> tuple[Finding, ...]:
-    """What the target is known not to have. Asked only where one of its pools covers the path."""
+    """A finding for each file of the definition that the target does not have. It is only asked where one of its pools
+    covers the path."""
     found = []
     for file in spec.files:
         if covering_pool(target, file.path) is None:

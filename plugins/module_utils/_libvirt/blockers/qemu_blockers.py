@@ -19,8 +19,8 @@ _REFUSALS = ("cannot migrate domain: ", "State blocked by non-migratable")
 
 
 def qemu_blockers(dom: Any) -> tuple[str, ...]:
-    """In QEMU's words; empty: none, or not to be asked. Raises libvirtError when the connection
-    is lost."""
+    """What blocks the domain's migration, in QEMU's words; empty: nothing, or QEMU is not to be asked.
+    Raises libvirtError when the connection is lost."""
     try:
         import libvirt_qemu  # noqa: PLC0415 - it comes with libvirt's binding on some systems only
     except ImportError:

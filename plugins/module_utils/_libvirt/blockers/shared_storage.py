@@ -156,7 +156,8 @@ class _SourceReader:
         return self._own(self.mounts.servers(path))
 
     def _served_at(self, layers: Sequence[SourceSpec]) -> tuple[str, ...]:
-        """Of a file on a share another host's libvirt is asked; of what QEMU fetches itself, nobody."""
+        """The host names of servers from which QEMU itself fetches a layer: nothing shows that another host resolves
+        them to the same server. Files on a share are compared by the other host's libvirt."""
         names: list[str] = []
         for layer in layers:
             pool = (self.source.pools or {}).get(layer.pool) if layer.type == "volume" else None
@@ -166,7 +167,8 @@ class _SourceReader:
         return tuple(dict.fromkeys(names))
 
     def _own(self, hosts: Sequence[str]) -> str:
-        """Of several servers one that is elsewhere is enough, but "this host" is never another."""
+        """Why the data is served by this host itself, or may be; empty: it is not. Of several servers one that is
+        elsewhere is enough, but a loopback address never is."""
         for host in hosts:
             if is_loopback(host):
                 return f"is served at the address {host} of its host, where others serve other data"

@@ -53,7 +53,7 @@ def _network(interface: InterfaceSpec, here: Names, there: Names, target: HostFa
 
 
 def doubtful_names(spec: DomainSpec, here: Names, there: Names, target: HostFacts) -> Iterator[str]:
-    """What may be another thing there. Sentences without a full stop."""
+    """A sentence, without the full stop, for each network that may be another one on the target."""
     for name in dict.fromkeys(interface.network for interface in spec.interfaces):
         if name not in (target.networks or ()):
             continue

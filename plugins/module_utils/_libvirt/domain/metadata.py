@@ -109,7 +109,7 @@ def without_marks(xml: str | None, last: Mapping[str, str] | None = None) -> str
 
 
 def declared_of(root: ET.Element) -> Declared:
-    """What our element says in a domain's XML."""
+    """Parse our element in a domain's metadata; an empty Declared where there is none. `root`: of the domain's XML."""
     element = root.find(f"metadata/{{{NAMESPACE}}}vm")
     if element is None:
         return Declared()

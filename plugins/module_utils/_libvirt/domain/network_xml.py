@@ -50,7 +50,7 @@ class NetworkSpec:
 
     @property
     def kind(self) -> str:
-        """In words."""
+        """The kind of the network, in words."""
         if self.mode == "bridge" and not self.devices:
             return "a bridge of the host (forward mode bridge)"
         if self.outside:
@@ -94,8 +94,8 @@ def _text(element: ET.Element) -> str:
 
 
 def differences(here: NetworkSpec, there: NetworkSpec, group: str) -> Iterator[str]:
-    """In what the network is another one there. `group`: the port group that the VM names. Each follows the
-    words "network x, which on host-b"."""
+    """How the network on the target differs, each as the end of "network x, which on host-b". `group`: the port group
+    that the VM names."""
     if here.mode != there.mode or (here.outside and bool(here.devices) != bool(there.devices)):
         yield f"is {there.kind}, but here {here.kind}"
         return

@@ -156,7 +156,7 @@ class HostDeviceSpec:
 
     @property
     def unplugged(self) -> bool:
-        """With teaming the guest has a second way, and QEMU unplugs this one for the move."""
+        """Does QEMU unplug this device for a migration? With teaming the guest has a second path meanwhile."""
         return self.teaming == "transient" and self.kind in ("pci", "interface")
 
 

@@ -163,7 +163,7 @@ def _int(text: str) -> int:
 
 
 def _size(text: str, unit: str, to: int = 1024**2) -> int:
-    """In units of `to` bytes (MiB), rounded up."""
+    """Parse a size to units of `to` bytes (MiB), rounded up. Raises ValueError."""
     factor = _UNITS.get(unit.lower())
     if factor is None:
         raise ValueError(f"{unit!r} is not a unit of memory")

@@ -28,7 +28,8 @@ class Heartbeat:
         self._stands = True  # one that a holder before this one left
 
     def keep_on(self) -> None:
-        """In a thread of its own, for ever."""
+        """Renew the sign of life while there is work, and withdraw it when there is none. For a thread of its own: it
+        never returns."""
         local = self._links.local()
         while True:
             try:

@@ -58,7 +58,7 @@ class Links:
         self._peers: dict[str, Any] = {}
 
     def local(self) -> Local:
-        """For the calling thread alone."""
+        """A connection to this host's libvirt, for the calling thread alone."""
         return Local(self.uri)
 
     @contextmanager

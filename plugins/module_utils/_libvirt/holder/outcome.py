@@ -81,7 +81,8 @@ class _BrokenPostCopy:
         self._not_before = time.monotonic() + self._pause
 
     def _tell(self, why: str) -> None:
-        """In the agent's log, where its standard error goes: nobody else hears why libvirt does not resume it."""
+        """Write to the agent's log (its standard error), once for each reason, why libvirt does not resume the
+        post-copy: nobody else hears it."""
         if why != self._told:
             self._told = why
             sys.stderr.write(f"{self._order.name}: its post-copy is not resumed: {why}\n")

@@ -187,7 +187,8 @@ class Probe:
             self._first_read(flows)
 
     def _read_measured(self) -> Rate | None:
-        """In a first pass that is long: before it is over nothing else tells what the guest writes."""
+        """Read the rate that QEMU has measured; None: there is none. For a first pass that is long: before it is over
+        nothing else tells what the guest writes."""
         try:
             return known(self._local.conn, self._dom)
         except libvirt.libvirtError as exc:

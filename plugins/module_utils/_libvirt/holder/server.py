@@ -81,7 +81,7 @@ class Server:
             return  # full: it wakes up anyway
 
     def serve(self, orders: Orders) -> None:
-        """Until there was nothing to do for `linger` seconds."""
+        """Serve until there was nothing to do for `linger` seconds."""
         quiet_since = time.monotonic()
         while True:
             for key, mask in self._selector.select(self._pause()):

@@ -79,8 +79,8 @@ def begin(dom: Any, seconds: int = 1) -> None:
 
 
 def known(conn: Any, dom: Any) -> Rate | None:
-    """Of one domain as it was measured in the last ten minutes, whoever asked; None: it was not, or it is being
-    measured. Also while it migrates. Raises libvirtError."""
+    """The dirty rate of one domain as measured in the last ten minutes, whoever asked for it, also while it migrates;
+    None: it was not measured, or is just being. Raises libvirtError."""
     flags = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
     ((_same, stats),) = conn.domainListGetStats([dom], libvirt.VIR_DOMAIN_STATS_DIRTYRATE, flags)
     last = _of(stats)

@@ -219,9 +219,9 @@ def _bridge(network: Any) -> str:
 
 
 def _device_name(device: Any) -> str:
-    """Of a network device. A node device is called net_<device>_<mac>, with a line for all that
-    is neither letter nor digit (libvirt, src/node_device/node_device_udev.c): br-x is br_x there,
-    and br is where br_x begins. Then its XML tells; mostly it need not be asked.
+    """The name of a network device, from its node device. That is called net_<device>_<mac>, with an
+    underscore for all that is neither letter nor digit (libvirt, src/node_device/node_device_udev.c):
+    br-x is br_x there, and br is where br_x begins. Then its XML tells; mostly it need not be asked.
     """
     name = str(device.name())
     plain = _NODE_NET.fullmatch(name)

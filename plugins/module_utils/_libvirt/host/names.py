@@ -25,7 +25,7 @@ class Names:
         self._answers: dict[tuple[str, ...], Any] = {}
 
     def network(self, name: str) -> NetworkSpec | None:
-        """As it runs. None as well: it is not there."""
+        """The network as it runs; None: it is not there, or libvirt did not say."""
 
         def read() -> NetworkSpec:
             return parse_network(self._conn.networkLookupByName(name).XMLDesc(0))

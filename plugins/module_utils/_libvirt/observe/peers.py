@@ -82,7 +82,8 @@ class Task:
             raise self._failure
 
     def wait(self, patience: float) -> bool:
-        """Until it is done, or has run for that time. One that waits for a thread is not late."""
+        """Wait until the work is done (True), or has run for that time. Work that waits for a thread is not late.
+        Raises what the work raised, unless that is a HostUnreachable."""
         while not self.done.wait(0.05 if not self.started else 0.0):
             left = self.started + patience - time.monotonic() if self.started else patience
             if left <= 0:

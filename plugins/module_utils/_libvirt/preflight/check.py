@@ -102,7 +102,8 @@ def gather(platform: LibvirtPlatform, request: Request, measured: Sequence[Measu
 
 
 def _moved(platform: LibvirtPlatform, obs: Observation, record: NodeRecord | None) -> Iterable[MovedSeen]:
-    """Of those whose agent was connected. An agent that cannot be read is not known."""
+    """The VMs that were moved away and whose guest agent was connected, each with how that is now; None: it cannot be
+    read."""
     for uuid, entry in (record.vms if record is not None else {}).items():
         there = [seen.node for seen in obs.sightings.get(uuid, ()) if seen.state is State.RUNNING]
         if not (entry.agent and entry.ending == Ending.MOVED.value and there):
@@ -149,7 +150,8 @@ def vm_seen(vm: VM, record: NodeRecord | None, copied: Sequence[str] = ()) -> VM
 
 
 def _path(path: str | None) -> str:
-    """Of a link the copy is a file in its place, on the target and when it comes back."""
+    """The path of a disk that would be copied, in words. For a symbolic link: its copy is a file in its place, on the
+    target and when it comes back."""
     if not path or not os.path.islink(path):
         return path or "?"
     return f"{path}, a link: its copy will be a file there, and {os.path.realpath(path)} stays here"

@@ -91,7 +91,7 @@ class Claims:
         return True
 
     def _text(self, action: Action) -> bytes:
-        """For whoever meets it and cannot ask us."""
+        """The content of a claim or slot, for whoever finds it and cannot ask us."""
         text = {"name": action.name, "target": action.target, **self._owner_note()}
         return json.dumps(text, sort_keys=True).encode()
 

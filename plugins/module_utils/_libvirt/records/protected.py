@@ -88,7 +88,7 @@ def _vm_to_dict(vm: VM) -> dict[str, Any]:
 
 
 def _vm_from_dict(raw: Mapping[str, Any], kept: Kept) -> VM:
-    """As it was on its host, off now. What its definition says is read from there."""
+    """The VM as it was on its host when it was protected. What its definition says is read from `kept.definitions`."""
     uuid, name = str(raw["uuid"]), str(raw["name"])
     stays = tuple(_found(one) for one in raw["stays"])
     refused = {node: tuple(_found(one) for one in found) for node, found in raw["refused"].items()}

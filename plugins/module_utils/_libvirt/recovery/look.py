@@ -64,7 +64,7 @@ def serves(uri: str, patience: float) -> tuple[bool, str]:
 
 @dataclass(frozen=True)
 class Guests:
-    """Those to look for, by name: their files on shared storage, and their (bridge, MAC). `addresses`: by MAC."""
+    """The guests to look for, by name: their files on shared storage, and their (bridge, MAC). `addresses`: by MAC."""
 
     files: Mapping[str, Sequence[str]] = field(default_factory=dict)
     nics: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)

@@ -63,7 +63,7 @@ def differs(source: str, kind: str, kept: str, own: HostFacts, host: Host) -> st
 
 
 def _path(kind: str, source: str, facts: HostFacts) -> str:
-    """Of a file, also one in a pool; empty: it is none."""
+    """The path of a volume that is a file, also of one in a pool; empty: it is no file."""
     if kind == "file":
         return source
     pool, _slash, name = source.partition("/")

@@ -127,7 +127,7 @@ class LibvirtPlatform:
         return self.source.facts.provides() or ()
 
     def wait(self, seconds: float, gather: float = 0.0) -> None:
-        """Until the holder reports the end of a migration, or another run wants the host, or for that
+        """Wait until the holder reports the end of a migration, or another run wants the host, or for that
         time."""
         until = time.monotonic() + seconds
         while not is_wanted():

@@ -122,7 +122,7 @@ def alive_of(names: Iterable[str]) -> str:
 
 
 def parse_name(text: str) -> Name | None:
-    """What a volume's name says of a VM; None for the other names."""
+    """Parse a volume's name that is about a VM; None for other names."""
     kind, _dot, rest = text.partition(".")
     vm, _dot, rest = rest.partition(".")
     return _parse_of_vm(kind, vm, rest) if _UUID.match(vm) else None
