@@ -1,4 +1,4 @@
-"""What ended a run, in one form for all modules: a sentence, and the class of the error."""
+"""Report what ended a run in one form for all modules: a sentence, and the class of the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy does with VMs of which only the documents are at hand."""
+"""Choose what a policy does with VMs of which only the documents are at hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `decide` answered for one VM: where it goes, by whose word, and its transfer. Pure."""
+"""The place that `decide` has found for one VM: where it goes, by whose word, and its transfer. Pure."""
 
 from __future__ import annotations
 

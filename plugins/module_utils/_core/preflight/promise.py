@@ -1,4 +1,4 @@
-"""What check mode of a drain says beside a preflight: one answer. Pure."""
+"""Make check mode of a drain give the same answer as the preflight. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a row of the table has."""
+"""The form of a row in the table of reasons."""
 
 from __future__ import annotations
 

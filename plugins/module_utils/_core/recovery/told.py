@@ -1,4 +1,4 @@
-"""What is told of a recovery to who does not run it: status, Events on the Node, later jobs, notifications. Pure."""
+"""Report a recovery to those who do not run it: status, Events on the Node, later jobs, notifications. Pure."""
 
 from __future__ import annotations
 

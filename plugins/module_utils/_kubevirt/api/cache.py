@@ -1,4 +1,4 @@
-"""What was listed, kept up to date by a watch on a thread.
+"""Keep a list of objects up to date by a watch on a thread.
 
 A watch that drops, expires or fails is everyday: it goes on from the last version, or lists
 again. What must be believed is listed anew (`refresh`), not taken from here.

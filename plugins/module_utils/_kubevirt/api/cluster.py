@@ -1,4 +1,4 @@
-"""What is said about the whole cluster: KubeVirt's own object, and whether a target exists."""
+"""Read what holds for the whole cluster: KubeVirt's own object, and whether a target exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong with the API, as exceptions that say what was asked."""
+"""The errors of the API, as exceptions that say what was asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module reports as its one clear error, whichever module it is."""
+"""The exceptions that every KubeVirt module reports as its one clear error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What guests write to their memory, as KubeVirt's metrics report it, read from Prometheus.
+"""Read from Prometheus how fast guests write to their memory, as KubeVirt's metrics report it.
 
 The API has no dirty rate, so a server that is not the cluster's own is asked. Nothing but the
 document depends on it: what it does not report is not known, and the reason is a warning.

@@ -1,4 +1,4 @@
-"""What is read of one node and kept up to date by watches, for the length of a slice."""
+"""Watch the objects of one node for the length of a slice."""
 
 from __future__ import annotations
 

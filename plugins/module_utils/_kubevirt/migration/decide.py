@@ -1,4 +1,4 @@
-"""What is done next about one VM's migration. Pure: from a view to one step.
+"""Decide the next step of one VM's migration. Pure: from a view to one step.
 
 Each step is taken on what was just read, so it may be taken again after a kill at any place.
 """

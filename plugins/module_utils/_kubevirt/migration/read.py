@@ -1,4 +1,4 @@
-"""What is read about one VM and its migrations: by watches, and listed anew where it matters."""
+"""Read one VM and its migrations: by watches, and listed anew where it matters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kubevirt_migration_info reports of one VM. Pure."""
+"""The result of kubevirt_migration_info for one VM. Pure."""
 
 from __future__ import annotations
 

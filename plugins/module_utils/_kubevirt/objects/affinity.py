@@ -1,4 +1,4 @@
-"""What pods require of one another: which VMs never share a node. Pure.
+"""Tell from the affinity of pods which VMs never share a node. Pure.
 
 A required anti-affinity by host name can be told from the pods of a node. It makes a group where it
 selects the VM itself: then it keeps all VMs of its kind apart, and not only this one from others.

@@ -1,4 +1,4 @@
-"""What KubeVirt's objects say, read into the core's words. Pure; no I/O."""
+"""Translate what KubeVirt's objects say into the core's words. Pure; no I/O."""
 
 from __future__ import annotations
 

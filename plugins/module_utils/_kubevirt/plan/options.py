@@ -1,5 +1,5 @@
-"""What of the plan's policy has no meaning on KubeVirt. Left out in silence, it would plan another
-drain than the one that runs."""
+"""Refuse, or warn of, what has no meaning on KubeVirt in the plan's policy. If that were left out in silence,
+the plan would be of another drain than the one that runs."""
 
 from __future__ import annotations
 

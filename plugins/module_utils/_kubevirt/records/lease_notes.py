@@ -1,4 +1,4 @@
-"""What must outlive a Node that somebody deletes while it is drained: kept on the node's Lease.
+"""Keep on the node's Lease what must outlive a Node that somebody deletes while it is drained.
 
 Always the runs that worked on it, by which marks and migrations of ours are known. The whole record
 once anything was stopped, for nobody else starts it again, or once the Node is found to be gone. A

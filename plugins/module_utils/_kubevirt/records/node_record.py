@@ -1,4 +1,4 @@
-"""What we keep on the Node: the record, and which instance each VM of it is."""
+"""Read and write what we keep on the Node: the record, and which instance each VM of it is."""
 
 from __future__ import annotations
 

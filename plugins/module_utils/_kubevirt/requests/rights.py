@@ -1,4 +1,4 @@
-"""What the account may do, as the API answers it beforehand: a review is answered and not kept."""
+"""Ask the API beforehand what the account may do: a review is answered and not kept."""
 
 from __future__ import annotations
 

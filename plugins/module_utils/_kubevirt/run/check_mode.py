@@ -1,4 +1,4 @@
-"""What a run would do now: check mode, with the times that are foreseen, and the node's info."""
+"""Say what a run would do now: check mode with predicted times, and the node's info."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a slice hands to the next one: a cursor.
+"""The cursor: the state that a slice hands to the next one.
 
 It saves reads and writes, and nothing depends on it: without it the next slice reads the Node.
 It holds only as long as the Lease is the one that the slice left. Whoever worked on the node in

@@ -1,4 +1,4 @@
-"""What a slice does on its node, while nobody else of ours works there: begin, the loop, the other pods, the result."""
+"""Do the work of a slice on its node, while no other run of ours is there: the loop, the other pods, the result."""
 
 from __future__ import annotations
 

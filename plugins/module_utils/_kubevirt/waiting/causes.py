@@ -1,4 +1,4 @@
-"""What a migration waits for, in the order in which an operator should look. Pure.
+"""Find what a migration waits for, in the order in which an operator should look. Pure.
 
 First the migration itself, then its target pod, then policy and limits, then quota and storage:
 each of them hides the ones after it. The drain, the migration of one VM and

@@ -1,4 +1,4 @@
-"""What a run reads to say what a migration waits for, or who asked for it if not we.
+"""Read what a run needs to say what a migration waits for, or who asked for it if not we.
 
 The drain of a node and the migration of one VM do it alike. What it comes to is judged in
 `causes`. Each look at what a watch does not tell costs a request, so it is taken only where the

@@ -1,4 +1,4 @@
-"""What a VM's claims say of whether it can migrate, before KubeVirt itself tells."""
+"""Tell from a VM's claims whether it can migrate, before KubeVirt itself does."""
 
 from __future__ import annotations
 

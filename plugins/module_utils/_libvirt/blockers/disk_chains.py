@@ -1,4 +1,4 @@
-"""What an image stands on, read from the image itself.
+"""Read from an image itself which files it depends on.
 
 libvirt lists the chain of a running domain. That of one that is off ends where its definition
 ends, and a data file is unknown to libvirt before 10.10: both stand in the image's header

@@ -1,4 +1,4 @@
-"""What QEMU itself says against a migration.
+"""Ask QEMU itself what blocks a migration.
 
 QEMU names its blockers in query-migrate, and only its monitor reports it. A command to the monitor
 taints the domain for as long as it runs, so it is asked only where somebody else has done that

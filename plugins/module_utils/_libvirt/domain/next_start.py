@@ -1,4 +1,4 @@
-"""What a running domain starts with next, where its persistent definition says another thing. Pure.
+"""Compare what a running domain starts with next, its persistent definition, with what runs. Pure.
 
 Only what may tie it to a host is compared: libvirt fills much into the XML of what runs.
 """

@@ -1,4 +1,4 @@
-"""What a host offers to a VM that comes to it: read once, through libvirt alone.
+"""Read what a host offers to a VM that comes to it: once, through libvirt alone.
 
 About ten calls, none of them per domain, so it is cheap through a remote URI as well.
 Where a driver is not there (no nodedev, no secrets ...) the fact is None: not known.

@@ -1,4 +1,4 @@
-"""What the mounts of this host say of a path: which file system, and who serves it."""
+"""Find out from this host's mounts on which file system a path is, and who serves it."""
 
 from __future__ import annotations
 

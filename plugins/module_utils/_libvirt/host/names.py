@@ -1,4 +1,4 @@
-"""What a host has by the names that a domain uses: networks, network filters, secrets with a value.
+"""Look up on a host what a domain names: networks, network filters, secrets with a value.
 
 Asked when a VM uses the name, once for each name while the connection lasts.
 """

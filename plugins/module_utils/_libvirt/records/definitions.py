@@ -1,4 +1,4 @@
-"""What is written down about a host: its record, and the definitions of its VMs."""
+"""Write down and read back a host's record, and the definitions of its VMs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What migrations that copy disks left undone, since their holder died or a host was not there.
+"""Complete what migrations that copy disks left undone, since their holder died or a host was not there.
 
 Done at any look of a drain or restore. Nothing waits for it: what fails is done at the next one.
 Only what was read counts, and nothing of a VM that the holder still works on.

@@ -1,4 +1,4 @@
-"""What a drain of a host that died left with its peers: definitions of its VMs (volume `copy.HOST.N`, see `copies`).
+"""Read what a drain of a host that died left with its peers: definitions of its VMs (`copy.HOST.N`, see `copies`).
 
 For a recovery these are the definitions that `protect` has not, or not so new. Who takes a VM and which file each of
 its disks is, only `protect` keeps. So one that only a drain knows is started where its definition names its data in

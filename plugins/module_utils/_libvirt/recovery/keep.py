@@ -1,4 +1,4 @@
-"""What a host leaves with its peers while it lives, so that its VMs can be started should it die."""
+"""Store on a host's peers, while it lives, what they need to start its VMs should it die."""
 
 from __future__ import annotations
 

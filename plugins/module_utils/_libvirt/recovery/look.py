@@ -1,4 +1,4 @@
-"""What a peer sees of a host: does its kernel answer, its libvirtd, and do its guests show signs of life?"""
+"""Look at a host from a peer: does its kernel answer, its libvirtd, and do its guests show signs of life?"""
 
 from __future__ import annotations
 
