@@ -26,7 +26,7 @@ author:
 description:
   - Runs rules on the documents of VMs, with the code that M(virtops.maintenance.virt_drain) and
     M(virtops.maintenance.kubevirt_drain) run.
-  - Tells strategy and way for each VM, and who decided it. Whether another host takes the VM is
+  - Returns strategy and way for each VM, and who decided it. Whether another host takes the VM is
     not part of a document; RV(virtops.maintenance.virt_host_info#module:vms) and
     RV(virtops.maintenance.kubevirt_node_info#module:vms) show it.
 requirements:

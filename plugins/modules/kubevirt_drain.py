@@ -527,10 +527,10 @@ vms:
       description: Percent, sizes and rate of a migration under way, as far as they are known.
       type: dict
     predicted_start:
-      description: In check mode, seconds after which it would begin. None if not foreseen.
+      description: In check mode, seconds after which it would begin. None if not predicted.
       type: float
     predicted_duration:
-      description: In check mode, seconds that it would take. None if not foreseen.
+      description: In check mode, seconds that it would take. None if not predicted.
       type: float
     predicted_pause_ms:
       description: In check mode, how long the guest would be paused. None if it stays off.
@@ -552,10 +552,12 @@ vms:
       type: str
 warnings:
   description:
-    - VMs that others deleted or stopped during the maintenance, a sentence for each one.
-    - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
-      its answer.
-  returned: when there is one
+    - Sentences for people. They name VMs that others deleted or stopped during the maintenance, VMs that the drain
+      stopped and that have not started elsewhere, a cordon that others removed, and an unfinished roll that this run is
+      not part of.
+    - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and its answer.
+    - A missing right without which the run goes on, such as that to write Events on the Node.
+  returned: when there are any
   type: list
   elements: str
 error:

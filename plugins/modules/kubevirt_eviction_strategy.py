@@ -46,7 +46,7 @@ options:
     type: str
     choices: [None, LiveMigrate, LiveMigrateIfPossible, External]
   state:
-    description: V(absent) takes the declaration away; the cluster's default then counts.
+    description: V(absent) removes the declaration; the cluster's default then applies.
     type: str
     choices: [present, absent]
     default: present

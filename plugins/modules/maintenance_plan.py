@@ -340,10 +340,10 @@ steps:
           description: Its memory.
           type: int
         start:
-          description: Seconds from the beginning of the step. None if it cannot be foreseen.
+          description: Seconds from the beginning of the step. None if it cannot be predicted.
           type: float
         duration:
-          description: Seconds. None if it cannot be foreseen.
+          description: Seconds. None if it cannot be predicted.
           type: float
         pause_ms:
           description: Expected pause of the guest. None if it stays off or is not known.

@@ -386,10 +386,10 @@ vms:
       description: Percent, sizes, rate and ETA of a migration under way.
       type: dict
     predicted_start:
-      description: In check mode, seconds after which it would begin. None if not foreseen.
+      description: In check mode, seconds after which it would begin. None if not predicted.
       type: float
     predicted_duration:
-      description: In check mode, seconds that it would take. None if not foreseen.
+      description: In check mode, seconds that it would take. None if not predicted.
       type: float
     predicted_pause_ms:
       description: In check mode, how long the guest would be paused. None if it stays off.
@@ -411,9 +411,11 @@ vms:
       type: str
 warnings:
   description:
-    - Fewer than two peers (with one peer, none) took a copy of the host's record and of its VMs'
-      definitions. Names the peers and why. A transient VM is stopped only when a peer has one.
-  returned: when copies are missing
+    - Sentences for people. If fewer than two peers (with one peer, none) took a copy of the host's record and of its
+      VMs' definitions, they name the peers and why. A transient VM is stopped only when a peer has a copy.
+    - They also name reservations of dead drains that were removed or stay, half copies of disks that somebody has to
+      look at, hosts that failed as targets, and an unfinished roll that this run is not part of.
+  returned: when there are any
   type: list
   elements: str
 error:

@@ -262,9 +262,11 @@ vms:
       type: str
 warnings:
   description:
-    - Fewer than two peers (with one peer, none) took a copy of the host's record and of its VMs'
-      definitions. Names the peers and why. A transient VM is stopped only when a peer has one.
-  returned: when copies were missing as the VM was moved or stopped
+    - Sentences for people. If fewer than two peers (with one peer, none) took a copy of the host's record and of its
+      VMs' definitions, they name the peers and why. A transient VM is stopped only when a peer has a copy.
+    - They also name reservations of dead drains that were removed or stay, half copies of disks that somebody has to
+      look at, and hosts that failed as targets.
+  returned: when there are any
   type: list
   elements: str
 error:

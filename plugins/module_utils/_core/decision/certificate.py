@@ -26,7 +26,7 @@ class Certificate:
     """The proof that a node is empty. `first_read`, `second_read`: when it was read, in seconds of the node's boot-time
     clock.
 
-    `vms`: name of each VM that the run ever saw -> where it is. `unread`: hosts that did not answer at one of the
+    `vms`: UUID of each VM that the run ever saw -> where it is. `unread`: hosts that did not answer at one of the
     reads -> why none of the VMs is there.
     """
 
