@@ -99,6 +99,41 @@ def test_the_error_of_a_failed_task_is_in_the_summary(roll: Roll) -> None:
     assert "non-zero return code: repository is unreachable. host-a: " in text
 
 
+def _notifies(roll: Roll, name: str) -> None:
+    """A task file with a role whose handler fails until `mended` is there."""
+    for part in ("tasks", "handlers"):
+        (roll.folder / "agent" / part).mkdir(parents=True)
+    roll.write("agent/tasks/main.yml", "- ansible.builtin.command: 'true'\n  notify: restart\n")
+    restart = f"test -e {roll.folder}/mended && echo {{{{ inventory_hostname }}}} restart >> {roll.steps_file}"
+    roll.write("agent/handlers/main.yml", f"- name: restart\n  ansible.builtin.shell: {restart}\n")
+    roll.write(name, f"- ansible.builtin.include_role: {{name: {roll.folder}/agent}}\n")
+
+
+@pytest.mark.parametrize("where", ["tasks", "checks"])
+def test_what_the_users_tasks_notify_is_done_before_the_vms_are_back(roll: Roll, where: str) -> None:
+    """Ansible would run a handler at the end of the play. One that fails leaves the host empty."""
+    _notifies(roll, "mine.yml")
+    words = ("-e", "maintenance_hosts=host-a", "-e", f"maintenance_{where}=mine.yml")
+    code, text = roll.run("", *words)
+    assert code != 0
+    assert "host-a active" not in roll.steps
+    assert "host-a: it is empty and stays cordoned" in text
+    roll.write("mended", "")
+    code, text = roll.run("", *words)
+    assert code == 0, text
+    assert roll.steps.index("host-a restart") < roll.steps.index("host-a active")
+
+
+@pytest.mark.parametrize("step", ["drained", "active"])
+def test_what_a_hook_notifies_is_done_before_it_is_answered(roll: Roll, step: str) -> None:
+    _notifies(roll, "hook.yml")
+    roll.write("mended", "")
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", hooks=step)
+    assert code == 0, text
+    at = roll.steps.index("host-a restart")
+    assert roll.steps[at - 1] == f"host-a {step}" and f"host-a {step}" in roll.steps[at:]
+
+
 @pytest.mark.full
 def test_it_says_what_is_done(roll: Roll) -> None:
     code, text = roll.run("host-b drained gone")

@@ -61,7 +61,7 @@ ASKED_SPEC: dict[str, Any] = {
 
 def answer_of(
     params: Mapping[str, Any], store: RollStore, here: Clock, boot_id: Callable[[], str], check: bool = False
-) -> dict[str, Any]:
+) -> run.RollAnswer:
     """Do what `state` asks, and give the module's result. `params`: state, and all keys of ROLL_SPEC. `boot_id`: reads
     that of `roll_host`.
 
@@ -74,7 +74,7 @@ def answer_of(
         return run.read(store, here.wall(), here.ended)
     if not runner:
         raise PolicyError("roll_run is missing: call the action maintenance_roll, which sets it")
-    of_the_roll: dict[str, Callable[[], dict[str, Any]]] = {
+    of_the_roll: dict[str, Callable[[], run.RollAnswer]] = {
         "begun": lambda: run.begin(store, ask(params), here, until, params["watch"], check),
         "planned": lambda: run.plan(store, runner, *_plan(params), here, check),
         "homeward": lambda: run.homeward(store, runner, params["hosts"]),
@@ -99,7 +99,7 @@ def answer_of(
         boot = boot_id()
         patience = params["patience"]
 
-        def step() -> dict[str, Any]:
+        def step() -> run.RollAnswer:
             return run.turn(store, host, runner, boot, here, until, watch, patience, params["targets"])
 
         return run.patiently(step, here, until, watch, patience)
@@ -108,7 +108,7 @@ def answer_of(
     stage = Stage(params["stage"])
     boot = boot_id() if stage is Stage.REBOOTING else ""
 
-    def note() -> dict[str, Any]:
+    def note() -> run.RollAnswer:
         tally = {str(key): int(value) for key, value in params["tally"].items()}
         moved = {str(vm): str(host) for vm, host in params["moved"].items()}
         why, recovery = " ".join(params["why"].split()), params["recovery"]

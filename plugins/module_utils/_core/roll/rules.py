@@ -132,10 +132,12 @@ def _resumed(old: Roll, ask: Ask, now: str, fleet: Fleet) -> Roll:
     at = roll.hosts.get(ask.terms.pause_after)
     if at is not None and at.stage is Stage.DONE:  # the same command goes on: it has paused there already
         roll.terms = replace(roll.terms, pause_after="")
-    for entry in roll.hosts.values():
-        if entry.stage is Stage.GIVEN_BACK:
-            entry.stage, entry.begun, entry.emptied = Stage.WAITING, "", ""
-            entry.idle = entry.idle_draining = 0
+    for entry in [*roll.hosts.values()]:
+        if entry.stage is Stage.GIVEN_BACK:  # it begins anew, with its work and its reboot
+            roll.hosts[entry.name] = HostEntry(
+                entry.name, since=entry.since, tally=entry.tally, away=entry.away, carried_on=entry.carried_on
+            )
+            continue
         if entry.stage is Stage.FAILED:
             entry.stage, entry.since = entry.failed_in or Stage.DRAINING, now
         entry.failed_in, entry.message = None, ""

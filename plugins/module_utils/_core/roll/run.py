@@ -7,7 +7,7 @@ returns says whether it is to be called again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from . import figures, planned, reboot, rules, stages, status, table, words
 from .owner import RollRefused, RollTakenOver, RollUnreadable, Watch, check_run, kept_elsewhere
@@ -19,9 +19,53 @@ _TURN_PAUSE = 3.0  # seconds between two looks at the fleet
 _RENEW_AFTER = 10.0  # seconds of silence
 
 
+class _Answered(TypedDict):
+    """`answer`: of `rules.Answer`. `ended`: out_of_time, when it is to be asked again with `watch`, or final.
+    `message`: for people; it may be empty. `roll`: the record, as Roll.to_dict has it; None: there is none, or it was
+    not read. `waits_for`: hosts, in words."""
+
+    answer: str
+    ended: str
+    message: str
+    roll: dict[str, Any] | None
+    changed: bool
+    waits_for: list[str]
+
+
+class RollAnswer(_Answered, total=False):
+    """What a step returns. Each step has some of these keys, always the same ones."""
+
+    watch: dict[str, Any]  # what the next slice of the same step is given as `notes`
+    error: str  # class of an error that is no failure here
+    event: dict[str, Any]  # for notifications, as in `figures`; empty: none
+    # begin, plan, abort
+    order: list[str]  # hosts, as they come; of an abort those that are to be given back
+    to_plan: bool  # no host was begun yet
+    # turn
+    steps: list[str]  # of rules.Step, that are left of the host
+    begins: bool  # it was not begun before
+    position: str  # "2/7"
+    ready: str  # when the roll is; empty: not known
+    is_next: bool  # of those that wait it is the first
+    # note
+    why: str  # its message, with what becomes of the host
+    recovers: bool  # the recovery is to try it
+    # homeward
+    moves: dict[str, list[dict[str, Any]]]  # host of the play -> where VMs are (`on`), and `moves` from there
+    # plan, end
+    lines: list[str]
+    stats: dict[str, Any]  # as figures.of_roll
+    # read
+    hosts: list[dict[str, Any]]  # of the fleet, as status.rows
+    unreadable: str  # why the record is not known
+    elsewhere: str  # that it is kept where this inventory would not keep it
+    read: str  # when: UTC
+    left: bool  # its playbook has ended
+
+
 def begin(
     store: RollStore, ask: Ask, clock: Clock, until: float, notes: Mapping[str, Any], check: bool = False
-) -> dict[str, Any]:
+) -> RollAnswer:
     """Begin or carry on. Raises RollRefused when the old one lives, or is another one.
 
     `check`: nothing is written, and nobody waits.
@@ -57,7 +101,7 @@ def plan(
     objections: Sequence[str],
     clock: Clock,
     check: bool = False,
-) -> dict[str, Any]:
+) -> RollAnswer:
     """The roll that has begun goes on as planned; with objections it is over, and again it is the same answer.
 
     `hosts`: in the order of the plan. `check`: nothing is read or written. Raises RollTakenOver.
@@ -88,7 +132,7 @@ def turn(
     notes: Mapping[str, Any],
     patience: float,
     targets: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> RollAnswer:
     """Wait for the turn of this host, and say what is left to be done with it; `begins`: it was not begun before.
 
     `notes`: of the slice before, and how long its playbook has done nothing else. `patience`:
@@ -137,7 +181,7 @@ def note(
     tally: Mapping[str, int] | None = None,
     moved: Mapping[str, str] | None = None,
     recovery: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> RollAnswer:
     """The host has come to this stage. `tally`: what its drain did; empty: it is not known. `moved`: VMs, and where
     to. `recovery`: of one that failed, see `reboot`. Raises RollTakenOver, RollRefused."""
     asked = recovery or {}
@@ -149,7 +193,7 @@ def note(
     return _answer(Verdict(Answer.GO, new, said), new, event=figures.of_host(new, host), why=message, recovers=recovers)
 
 
-def homeward(store: RollStore, run: str, hosts: Sequence[str]) -> dict[str, Any]:
+def homeward(store: RollStore, run: str, hosts: Sequence[str]) -> RollAnswer:
     """Which VMs are to go back. `hosts`: of the play. `moves`: by these, the VMs of each host where they are. Raises
     RollTakenOver."""
     found, _seen = store.read()
@@ -164,13 +208,13 @@ def homeward(store: RollStore, run: str, hosts: Sequence[str]) -> dict[str, Any]
     return _answer(Verdict(Answer.GO, None, words.goes_back(moves)), roll, moves=parts)
 
 
-def came_back(store: RollStore, home: str, run: str, vm: str, moved: bool, why: str, clock: Clock) -> dict[str, Any]:
+def came_back(store: RollStore, home: str, run: str, vm: str, moved: bool, why: str, clock: Clock) -> RollAnswer:
     """A VM is back on this host, or is not to be moved any more, or `why` it is not. Raises RollTakenOver."""
     new = stages.came_back(store, home, run, vm, moved, why, clock)
     return _answer(Verdict(Answer.GO, new), new)
 
 
-def end(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
+def end(store: RollStore, run: str, clock: Clock) -> RollAnswer:
     """The playbook ends; again it is the same answer. Of a roll that was aborted it says how far that is. Raises
     RollTakenOver."""
     while True:
@@ -200,7 +244,7 @@ def abort(
     check: bool = False,
     playbook: str = "",
     let_finish: bool = False,
-) -> dict[str, Any]:
+) -> RollAnswer:
     """Stop the roll, whoever has it. `order`: the hosts that are to be given back. `check`: nothing is written. Raises
     RollRefused for a roll that is kept elsewhere."""
     while True:
@@ -218,7 +262,7 @@ def abort(
             return _answer(Verdict(Answer.GO, None if check else new, said), roll if check else new, order=new.out)
 
 
-def aborted(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
+def aborted(store: RollStore, run: str, clock: Clock) -> RollAnswer:
     """The abort's playbook has come to its end. Raises RollTakenOver."""
     while True:
         found, seen = store.read()
@@ -232,7 +276,7 @@ def aborted(store: RollStore, run: str, clock: Clock) -> dict[str, Any]:
             return _answer(Verdict(answer, None, words.how_aborted(new, fleet.gone(new.out))), new)
 
 
-def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> dict[str, Any]:
+def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> RollAnswer:
     """Write to the record when nobody has for a while. Several do this, in case one cannot.
 
     Whoever asked for it may have been killed elsewhere, and left this behind on the host: then it no
@@ -254,7 +298,7 @@ def renew(store: RollStore, run: str, clock: Clock, until: float, rank: int) -> 
         clock.sleep(5 * _PAUSE)
 
 
-def read(store: RollStore, now: str, ended: Callable[[str], bool] = lambda _process: False) -> dict[str, Any]:
+def read(store: RollStore, now: str, ended: Callable[[str], bool] = lambda _process: False) -> RollAnswer:
     """The record as it is, and each host of the fleet, in words too. `now`: UTC. `ended`: as Clock has it.
 
     `unreadable`: why the record is not known; the hosts are, as far as they answer. `elsewhere`: that it is kept where
@@ -275,8 +319,8 @@ def read(store: RollStore, now: str, ended: Callable[[str], bool] = lambda _proc
 
 
 def patiently(
-    step: Callable[[], dict[str, Any]], clock: Clock, until: float, notes: Mapping[str, Any], patience: float
-) -> dict[str, Any]:
+    step: Callable[[], RollAnswer], clock: Clock, until: float, notes: Mapping[str, Any], patience: float
+) -> RollAnswer:
     """The step, again while too few of the hosts that keep the record answer: in a small fleet that
     is so whenever one of them reboots.
 
@@ -299,7 +343,7 @@ def patiently(
             clock.sleep(_TURN_PAUSE)
 
 
-def without_record() -> dict[str, Any]:
+def without_record() -> RollAnswer:
     """Check mode: each host has its turn at once, and all would be done with it."""
     return _answer(Verdict(Answer.GO), None, steps=[step.value for step in rules.Step])
 
@@ -314,14 +358,14 @@ def _until_changed(store: RollStore, roll: Roll, clock: Clock, until: float) -> 
             return
 
 
-def _answer(verdict: Verdict, roll: Roll | None, **more: Any) -> dict[str, Any]:
+def _answer(verdict: Verdict, roll: Roll | None, **more: Any) -> RollAnswer:
     waits = verdict.answer in (Answer.WAIT, Answer.WATCH)
-    return {
+    always: _Answered = {
         "answer": verdict.answer.value,
         "ended": "out_of_time" if waits else "final",
         "message": verdict.message,
         "roll": None if roll is None else roll.to_dict(),
         "changed": verdict.roll is not None,
         "waits_for": list(verdict.waits_for),
-        **more,
     }
+    return cast(RollAnswer, {**always, **more})

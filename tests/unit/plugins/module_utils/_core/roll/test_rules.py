@@ -71,6 +71,17 @@ def test_another_command_does_not_carry_on_what_is_unfinished() -> None:
         rules.begin(old, ask("two", options={"reboot": "no"}), False, FLEET, NOW)
 
 
+def test_a_host_that_was_given_back_begins_anew_and_does_all_its_steps() -> None:
+    """Also when its second drain is cut off. It had been at work and in its reboot."""
+    old = stages.with_stage(at(new(), a=Stage.AT_WORK), "a", Stage.REBOOTING, NOW, "before")
+    old = at(rules.abort(old, "abort", "bob", NOW), a=Stage.GIVEN_BACK)
+    for run in ("two", "three"):
+        old = rules.begin(old, ask(run, take_over=True), True, FLEET, NOW).roll or old
+        verdict = turn(old, "a", boot="after")
+        assert (verdict.answer, verdict.steps) == (Answer.GO, ALL)
+        old = verdict.roll or old
+
+
 def test_a_take_over_with_other_hosts_keeps_those_that_are_half_done() -> None:
     old = rules.end(at(new(), a=Stage.DONE, b=Stage.AT_WORK))
     verdict = rules.begin(old, ask("two", ("c",), take_over=True), False, FLEET, NOW)
