@@ -112,7 +112,8 @@ def answer_of(
         tally = {str(key): int(value) for key, value in params["tally"].items()}
         moved = {str(vm): str(host) for vm, host in params["moved"].items()}
         why, recovery = " ".join(params["why"].split()), params["recovery"]
-        return run.note(store, host, runner, stage, here, boot, why, tally, moved, recovery)
+        slices = until, watch, params["patience"]
+        return run.note(store, host, runner, stage, here, boot, why, tally, moved, recovery, *slices)
 
     return run.patiently(note, here, until, watch, NOTE_PATIENCE)
 

@@ -7,7 +7,7 @@ rests also counts its own seconds, and whether a roll lives never hangs on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..model.wall import between
@@ -77,6 +77,15 @@ def coming_back(roll: Roll, host: str, targets: Iterable[str]) -> dict[str, str]
     entries = [roll.hosts[name] for name in targets if name in roll.hosts]
     out = [entry for entry in entries if entry.is_out and entry.stage is not Stage.FAILED]
     return {entry.name: words.at_stage(entry) for entry in out}
+
+
+def reboots_first(roll: Roll, host: str, keepers: Sequence[str]) -> list[str]:
+    """Hosts that have to be back before `host` reboots: most of those that keep the record of the roll have to answer,
+    or nothing can be recorded meanwhile, and no abort. Of one or two keepers each is needed: there it is no help."""
+    if host not in keepers or len(keepers) < 3:
+        return []
+    now = [name for name in roll.in_stage(Stage.REBOOTING) if name in keepers and name != host]
+    return now if 2 * (len(keepers) - len(now) - 1) <= len(keepers) else []
 
 
 def group(roll: Roll, fleet: Fleet, host: str, key: str) -> str:

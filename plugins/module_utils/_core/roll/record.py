@@ -202,7 +202,8 @@ class Fleet:
     work who will end, a drain or restore for example. `labels`: of the hosts, where the platform has them. `exist`: all
     that there are, also those that run no VMs; None: the platform does not know. `left`: hosts, out or not, that were
     replaced or removed while they were drained, and what is left of it. `elsewhere`: a roll that is not over, whose
-    record is on hosts (`kept_on`) where by this inventory none belongs."""
+    record is on hosts (`kept_on`) where by this inventory none belongs. `keepers`: hosts that keep the record, of which
+    most have to answer; none where an API server keeps it."""
 
     hosts: Sequence[str]
     out: Mapping[str, str] = field(default_factory=dict)
@@ -212,6 +213,7 @@ class Fleet:
     left: Mapping[str, str] = field(default_factory=dict)
     elsewhere: Roll | None = None
     kept_on: Sequence[str] = ()
+    keepers: Sequence[str] = ()
 
     def gone(self, hosts: Sequence[str]) -> list[str]:
         """The hosts that were removed: nobody can bring them back."""

@@ -181,12 +181,28 @@ def note(
     tally: Mapping[str, int] | None = None,
     moved: Mapping[str, str] | None = None,
     recovery: Mapping[str, Any] | None = None,
+    until: float = 0.0,
+    notes: Mapping[str, Any] | None = None,
+    patience: float = 0.0,
 ) -> RollAnswer:
     """The host has come to this stage. `tally`: what its drain did; empty: it is not known. `moved`: VMs, and where
-    to. `recovery`: of one that failed, see `reboot`. Raises RollTakenOver, RollRefused."""
-    asked = recovery or {}
+    to. `recovery`: of one that failed, see `reboot`. One that keeps the record waits with its reboot for others that do
+    and reboot, `patience` seconds at most; `notes`: of the slice before. Raises RollTakenOver, RollRefused."""
+    asked, since = recovery or {}, (notes or {}).get("since")
     message = reboot.with_recovery(message, asked)
-    new = stages.come_to(store, host, run, stage, clock, boot_id, message, tally, moved)
+    keepers = store.fleet().keepers if stage is Stage.REBOOTING else ()
+    while True:
+        now = clock.now()
+        awaited = keepers if since is None or now - since <= patience else ()
+        try:
+            new = stages.come_to(store, host, run, stage, clock, boot_id, message, tally, moved, awaited)
+            break
+        except stages.RebootsLater as exc:
+            since = now if since is None else since
+            if now >= until:
+                verdict = Verdict(Answer.WAIT, None, words.reboots_later(host, exc.first), waits_for=tuple(exc.first))
+                return _answer(verdict, None, watch={"since": since})
+            clock.sleep(_TURN_PAUSE)
     failed = host if stage is Stage.FAILED else ""
     said = words.result(new, failed) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
     recovers = stage is Stage.FAILED and reboot.recovers(new.hosts[host], asked)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..model.tally import renewed
-from . import words
+from . import places, words
 from .owner import RollRefused, check_run
 from .record import Clock, Roll, RollRecord, Stage, State, write
 
@@ -103,6 +103,14 @@ def stopped(roll: Roll) -> State:
     return State.PAUSED if roll.paused and left and not roll.out else State.STOPPED
 
 
+class RebootsLater(Exception):
+    """A host that keeps the record of the roll may not reboot yet. `first`: the hosts that have to be back."""
+
+    def __init__(self, first: list[str]) -> None:
+        super().__init__()
+        self.first = first
+
+
 def come_to(
     store: RollRecord,
     host: str,
@@ -113,13 +121,18 @@ def come_to(
     message: str = "",
     tally: Mapping[str, int] | None = None,
     moved: Mapping[str, str] | None = None,
+    keepers: Sequence[str] = (),
 ) -> Roll:
     """The roll as it was written with this stage of the host. `tally`: what its drain did; empty: it is not known.
-    `moved`: VMs that it moved, and where to. Raises RollTakenOver, RollRefused."""
+    `moved`: VMs that it moved, and where to. `keepers`: as Fleet has them. Raises RollTakenOver, RollRefused,
+    RebootsLater."""
     while True:
         found, seen = store.read()
         roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED, State.ABORTING)
         check_stage(roll, host, stage)
+        first = places.reboots_first(roll, host, keepers) if stage is Stage.REBOOTING else []
+        if first:
+            raise RebootsLater(first)
         new = with_stage(roll, host, stage, clock.wall(), boot_id, message)
         entry = new.hosts[host]
         entry.tally = renewed(entry.tally, tally or {})

@@ -293,6 +293,12 @@ def waits_for_targets(host: str, away: Mapping[str, str]) -> str:
     return f"{host} waits: the plan moves its VMs to {_with_reasons(away)}"
 
 
+def reboots_later(host: str, first: Sequence[str]) -> str:
+    return (
+        f"{host} waits with its reboot for that of {_names(first)}: too few hosts with the roll's record would answer"
+    )
+
+
 def no_place(host: str, most: int, out: Mapping[str, str], of: str) -> str:
     variable = "maintenance_max_unavailable_per" if of else "maintenance_max_unavailable"
     return (

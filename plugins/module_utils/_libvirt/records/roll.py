@@ -235,6 +235,7 @@ class RollVolumes:
             elsewhere=elsewhere,
             kept_on=others if elsewhere else (),
             left=self._recovered(found),
+            keepers=tuple(self._quorum),
         )
 
     def _recovered(self, names: Mapping[str, Iterable[str]]) -> dict[str, str]:

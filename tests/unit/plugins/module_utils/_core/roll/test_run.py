@@ -34,6 +34,7 @@ class Store:
     def __init__(self) -> None:
         self.text = ""
         self.between: list[Callable[[], None]] = []
+        self.keepers: tuple[str, ...] = ()
 
     def read(self) -> tuple[Roll | None, str]:
         return (Roll.from_json(self.text) if self.text else None), self.text
@@ -47,7 +48,7 @@ class Store:
         return True
 
     def fleet(self) -> Fleet:
-        return Fleet(HOSTS)
+        return Fleet(HOSTS, keepers=self.keepers)
 
     @property
     def roll(self) -> Roll:
@@ -453,6 +454,32 @@ def test_a_host_that_reboots_may_be_one_that_keeps_the_record(
     else:
         with pytest.raises(owner.RollUnreadable):
             run.patiently(step, time.clock(), time.at + 60, notes, 100.0)
+
+
+def test_hosts_that_keep_the_record_do_not_reboot_so_that_too_few_of_them_answer(store: Store, time: Time) -> None:
+    """Nothing could be recorded meanwhile, and no abort. It is asked with the write, so two at once make no two."""
+    store.keepers = HOSTS
+    ask = Ask(id="mi", run="mine", hosts=HOSTS, terms=Terms(max_unavailable="3"))
+    run.begin(store, ask, time.clock(), time.at, {})
+    for host in HOSTS:
+        admit(store, time, host, "mine")
+        run.note(store, host, "mine", Stage.EMPTY, time.clock())
+
+    def reboots(host: str, notes: dict[str, Any], more: float = 0.0) -> Any:
+        args = (Stage.REBOOTING, time.clock(), "boot", "", None, None, None)
+        return run.note(store, host, "mine", *args, time.at + more, notes, 900.0)
+
+    store.between.append(lambda: reboots("b", {}) and None)
+    found = reboots("a", {})
+    assert (found["ended"], found["waits_for"]) == ("out_of_time", ["b"])
+    assert found["message"].startswith("a waits with its reboot for that of b: ")
+    time.every = lambda: run.note(store, "b", "mine", Stage.CHECKING, time.clock()) and None
+    assert reboots("a", found["watch"], 60.0)["ended"] == "final"
+    time.every = lambda: None
+    found = reboots("c", {})
+    assert found["waits_for"] == ["a"]
+    time.at += 901.0
+    assert reboots("c", found["watch"])["ended"] == "final"
 
 
 def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -> None:

@@ -233,6 +233,7 @@ def test_cordoned_and_silent_hosts_are_out() -> None:
     fleet = volumes(hosts).fleet()
     assert fleet.out == {"a": "has a drain of its own", "b": "cordoned by others", "c": "does not answer"}
     assert fleet.busy == {"a"}
+    assert fleet.keepers == ("a", "b", "c")
 
 
 def test_what_its_keepers_have_of_a_host_that_died_is_told_of_it() -> None:
