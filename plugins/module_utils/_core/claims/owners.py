@@ -93,7 +93,7 @@ class OwnerWatch:
 
 
 def claim_state(owner: OwnerState, has_id: bool, quiet_for: float) -> ClaimState:
-    """Judge a claim by what was seen. For one that is LEFT, check the record next: see `is_half_moved`."""
+    """Judge a claim by what was seen. For one that is OWNER_DEAD, check the record next: see `is_half_moved`."""
     if not owner.read:
         return ClaimState.UNREADABLE
     if not owner.is_idle:

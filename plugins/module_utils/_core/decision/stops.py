@@ -102,7 +102,7 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
             entry.stop_forced = True
             step.do(Do.FORCE_OFF, uuid)
         elif waited > step.policy.shutdown_timeout + ASK_AGAIN_SECONDS or not entry.stop_forced:
-            # Stays so until a new run asks again (see engine.begin).
+            # Stays so until a new run asks again (see run/start.start).
             cancel_stop_and_block(step, uuid, vm)
         return
     if step.obs.now - entry.stop_sent >= ASK_AGAIN_SECONDS and vm.job is None:

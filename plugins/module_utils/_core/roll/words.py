@@ -294,9 +294,7 @@ def waits_for_targets(host: str, away: Mapping[str, str]) -> str:
 
 
 def reboots_later(host: str, first: Sequence[str]) -> str:
-    return (
-        f"{host} waits with its reboot for that of {_names(first)}: too few hosts with the roll's record would answer"
-    )
+    return f"{host} waits with its reboot for that of {_names(first)}: too few hosts with the record would answer"
 
 
 def no_place(host: str, most: int, out: Mapping[str, str], of: str) -> str:

@@ -101,7 +101,7 @@ def target_findings(
     """Why the domain cannot go to this target. Capacity is not asked here: placement does.
 
     `views`: shared_storage.target_views for this target. `cpu`: host/facts.compare_cpu.
-    `devices`: device_sight.missing_devices.
+    `devices`: target_devices.missing_devices.
     """
     found: list[Finding] = []
     found += _machine_findings(spec, target)
