@@ -44,6 +44,7 @@ class ModelPlatform:
         self._claims = ModelClaims(self)
         self.quorum_hosts = self._claims.quorum_hosts
         self._acting: NodeRecord | None = None
+        self.boot_id = self.own.boot_id
         names = sorted(fleet.machines)
         self._order = names[first % len(names) :] + names[: first % len(names)]
         self.hook: Callable[[str], None] = self._tick
@@ -89,10 +90,6 @@ class ModelPlatform:
     def _sleep(self, seconds: float) -> None:
         until = min(self.fleet.clock + seconds, self.fleet.next_event())
         self.fleet.advance(max(until, self.fleet.clock + 0.001))
-
-    @property
-    def boot_id(self) -> str:
-        return self.own.boot_id
 
     def now(self) -> float:
         return self.fleet.clock - self.own.booted_at

@@ -91,7 +91,7 @@ def test_a_restore_removes_what_its_host_holds_when_the_record_is_gone(lab: Lab)
     ended = plays.run(lab, "restore", {"maintenance_hosts": "host-c"})
     assert ended.code == 0, ended.text
     for name in NAMES:
-        whose = rf"on host-[ab] of {name} from host-c \(run \S+ of ann@ctl since \S+\): host-c has"
+        whose = rf"on host-[ab] for {name} from host-c \(run \S+ of ann@ctl since \S+\): host-c has"
         assert re.search(whose, text_of(ended)), ended.text
     assert traces.claims(lab) == []
     assert traces.running(source) == NAMES
@@ -153,7 +153,7 @@ def test_two_drains_at_once_respect_the_limit_while_the_first_keeper_is_off(lab:
         (refused,) = _claim(lab, "host-b", CLAIM, 4, ["host-a"]).values()
         assert "1 migration is in flight" in refused
         (refused,) = _claim(lab, "host-c", CLAIM, 5, ["host-a", "host-b"]).values()
-        assert "most of them have to answer" in refused
+        assert "a majority of them must answer" in refused
         _claim(lab, "host-c", GIVE_BACK, 3, ["host-a"])
     finally:
         lab.power_on("host-a")

@@ -81,7 +81,7 @@ def test_a_roll_recovers_a_host_that_does_not_come_back_from_its_reboot(lab: Lab
     finally:
         tool.write_text(works)
     text = " ".join(ended.text.split())
-    assert ended.code == 2 and "Its recovery (maintenance_on_dead): its VMs run elsewhere (rid of" in text, ended.text
+    assert ended.code == 2 and "Its recovery (maintenance_on_dead): its VMs run elsewhere (free of" in text, ended.text
     lab.wait_ticking(["batch"])
     (where,) = lab.where()["batch"]
     assert where[0] != case.HOST

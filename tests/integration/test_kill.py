@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from demo import plays, report, traces
@@ -14,12 +15,13 @@ from lab.procs import wait_for
 
 pytestmark = pytest.mark.lab
 
+CLONE = Path(__file__).resolve().parents[2]
 HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a"}
 
 
 def temporary(lab: Lab) -> dict[str, list[str]]:
-    """What is in the directories for temporary files of each host."""
-    find = "find /tmp /var/tmp /root/.ansible/tmp -mindepth 1 2>/dev/null || true"
+    """What is in the directories for temporary files of each host, but for this clone, if it lies there."""
+    find = f"find /tmp /var/tmp /root/.ansible/tmp -mindepth 1 -path {CLONE} -prune -o -print 2>/dev/null || true"
     return {name: sorted(host.exec(find).stdout.splitlines()) for name, host in lab.hosts.items()}
 
 
