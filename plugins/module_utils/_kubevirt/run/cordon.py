@@ -30,6 +30,8 @@ class Cordon:
         return names.node(self._observer.node)
 
     def cordon(self, _action: Action, record: NodeRecord) -> Finding | None:
+        """Cordon the node, with who asked and what was before. One that others have cordoned is left so. Raises
+        KubeError."""
         try:
             self._cordon_as(self._observer.own() or self._client.get(self._node()), record)
         except KubeError as exc:
@@ -54,6 +56,7 @@ class Cordon:
         self._observer.watches.nodes.put(self._client.merge(self._node(), patch))
 
     def uncordon(self, _action: Action, _record: NodeRecord) -> Finding | None:
+        """Remove our own cordon. Raises KubeError."""
         node = self._client.get(self._node())
         if names.CORDON not in facts.annotations(node):
             self._observer.watches.nodes.put(node)

@@ -106,4 +106,5 @@ def result(
 
 
 def by_others(obs: Observation, node: str) -> bool:
+    """Is the node cordoned, and not by us?"""
     return obs.nodes[node].cordoned and not obs.nodes[node].our_cordon

@@ -71,6 +71,7 @@ def claim_text(claim: Reservation, target: str, found: ClaimState, who: str, is_
 
 
 def removed(who: str, target: str) -> str:
+    """The warning that the claim of a dead drain was removed. `who`: its owner_text."""
     return (
         f"Removed the reservation on {target} for {who}: its drain is dead. For {DEAD_AFTER:.0f} s there"
         " was no migration of it and no sign of its migration agent."
@@ -78,6 +79,7 @@ def removed(who: str, target: str) -> str:
 
 
 def removed_own(who: str, claim: Reservation, target: str) -> str:
+    """The warning that a claim was removed whose own host has no record of it."""
     return (
         f"Removed the reservation on {target} for {who}: {claim.source} has no record of it, and nothing"
         " is under way for the VM."
@@ -85,6 +87,7 @@ def removed_own(who: str, claim: Reservation, target: str) -> str:
 
 
 def off_between(claim: Reservation, target: str) -> str:
+    """Why a claim stays whose VM is off half-way, with what to do, without the full stop: for `stays`."""
     return (
         f"the VM is off, only {target} has its definition, and {claim.source} has no record of it."
         f" Start it on {target} (virsh start), then restore {claim.source} again"
@@ -92,4 +95,5 @@ def off_between(claim: Reservation, target: str) -> str:
 
 
 def stays(who: str, target: str, why: str) -> str:
+    """The warning that a claim could not be removed. `why`: without the full stop."""
     return f"The reservation on {target} for {who} stays: {why}."

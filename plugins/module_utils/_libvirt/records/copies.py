@@ -20,6 +20,7 @@ COPIES = 2
 
 
 def volume_of(host: str, prefix: str = "") -> str:
+    """The volume with the copy of a host's record, which a generation follows. `prefix`: of one VM's own record."""
     return f"copy.{prefix}{host}"
 
 

@@ -54,6 +54,7 @@ class Written:
         self._source.store.write_record(self.prefix + what, text)
 
     def delete(self, what: str) -> None:
+        """Delete all generations of `what`."""
         self._source.store.delete_record(self.prefix + what)
         self.torn.discard(what)
 

@@ -323,6 +323,7 @@ def _attempt_of(action: Action, record: NodeRecord) -> Attempt | None:
 
 
 def reason_of(do: Do) -> Reason:
+    """The reason for an act that libvirt has refused, where the error itself tells none."""
     if do in (Do.START, Do.COLD_START):
         return Reason.CannotStart
     cold = (Do.COLD_DEFINE, Do.COLD_UNDEFINE, Do.COLD_WITHDRAW, Do.COLD_RETURN)

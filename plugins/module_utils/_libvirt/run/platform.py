@@ -168,7 +168,7 @@ class LibvirtPlatform:
         self._written.write("record", record.to_json())
 
     def renew_copies(self, record: NodeRecord) -> None:
-        """VMs have ended otherwise since the copy was made: whoever needs it has to know."""
+        """Write the record's copies again, where VMs have ended since they were made. Raises nothing."""
         self._definitions.renew_copies(record)
 
     @property
@@ -252,7 +252,8 @@ class LibvirtPlatform:
         return obs
 
     def release_left(self) -> None:
-        """There is no record: what stands on other hosts for it goes, unless something uses it."""
+        """Where there is no record: remove copies and claims that are left on other hosts, unless something uses
+        them."""
         held, silent = self._held()
         reads = self.observer.reads = self.observer.read_hosts()
         if silent or reads[self.source.name].error:

@@ -70,7 +70,7 @@ class Request:
 
 
 def platform_of(request: Request, acts: bool = True) -> LibvirtPlatform:
-    """`acts` False: to look only."""
+    """The platform of the request's host; its writes ask whether the playbook lives. `acts` False: it only reads."""
     platform = LibvirtPlatform(
         request.own,
         request.peers,
@@ -144,6 +144,7 @@ def _engine(platform: LibvirtPlatform, request: Request, record: NodeRecord) -> 
 
 
 def with_warnings(found: dict[str, Any], more: list[str]) -> dict[str, Any]:
+    """The result with these warnings before its own."""
     return {**found, "warnings": [*more, *found.get("warnings", ())]} if more else found
 
 
@@ -210,7 +211,7 @@ def _slice(platform: LibvirtPlatform, request: Request) -> dict[str, Any]:
 
 
 def _call_off(platform: LibvirtPlatform, engine: Engine, request: Request, let_finish: bool) -> None:
-    """The abort wants it, and no longer the roll."""
+    """End what this run has begun, for the abort of its roll: writes no longer ask the roll, which is closed."""
     platform.ask_before_writes(partial(lives.check, request.playbook))
     engine.call_off(let_finish)
 
@@ -220,10 +221,10 @@ def _endings(record: NodeRecord | None) -> dict[str, str]:
 
 
 def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str, HostNow]) -> None:
-    """Before anything is changed: the hosts without which no VM can move answer.
+    """Check, before anything is changed, that the hosts answer without which no VM can move. Raises PeerUnreachable.
 
-    They are the target that was asked for, most of those that count the slots, and any peer at all.
-    One other peer that is off is no target, and holds up nothing. Raises PeerUnreachable.
+    They are the target that was asked for, a majority of those that count the slots, and any peer at all.
+    One other peer that is off is no target, and holds up nothing.
     """
     mine = reads.get(request.own.name)
     if request.intent not in {Intent.DRAINED, Intent.MIGRATED} or mine is None:
@@ -233,7 +234,7 @@ def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str
     needed: dict[str, str] = {}
     counting = [name for name in platform.quorum_hosts if name in reads and not reads[name].error]
     if not are_majority(counting, platform.quorum_hosts):
-        text = f"Most of {', '.join(platform.quorum_hosts)}, which count the slots, do not answer"
+        text = f"Slots are counted on {', '.join(platform.quorum_hosts)}, and a majority of them must answer"
         needed = dict.fromkeys(platform.quorum_hosts, text)
     if request.to:
         needed[request.to] = f"{request.to} is the target"

@@ -166,13 +166,13 @@ ALL = ("host-b", "host-c")
     ("intent", "to", "dead", "refused"),
     [
         (Intent.DRAINED, "", ["host-c"], ""),  # host-b takes its VMs
-        (Intent.DRAINED, "", ["host-b"], "Most of host-b, which count the slots, do not"),
+        (Intent.DRAINED, "", ["host-b"], "Slots are counted on host-b, and a majority"),
         (Intent.DRAINED, "", ALL, "No peer answers"),
         (Intent.CORDONED, "", ALL, ""),  # asks nothing of a peer
         (Intent.MIGRATED, "", ["host-c"], ""),
         (Intent.MIGRATED, "host-c", ["host-c"], "host-c is the target"),
         (Intent.MIGRATED, "host-b", ["host-c"], ""),
-        (Intent.MIGRATED, "host-c", ["host-b"], "Most of host-b, which count the slots, do not"),
+        (Intent.MIGRATED, "host-c", ["host-b"], "Slots are counted on host-b, and a majority"),
     ],
 )
 @pytest.mark.parametrize("carried_on", [False, True])  # then what can move still moves
