@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import figures
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import notifications
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, plain_diff
@@ -48,7 +48,7 @@ class ActionModule(ActionBase):
         # Ansible prints what is called warnings by itself, and the table has them.
         found = {key: value for key, value in plan.items() if key != "warnings"}
         found |= {"warnings_of_plan": plan["warnings"], "summary": text.summary(plan), "table": table}
-        found["stats"] = figures.of_plan(plan)
+        found["stats"] = notifications.of_plan(plan)
         if self._task.diff:
             found["diff"] = plain_diff(text.diff(options["vms"], plan))
         return {**base, "changed": changed, **found}

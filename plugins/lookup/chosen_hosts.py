@@ -66,7 +66,7 @@ from ansible.plugins.loader import lookup_loader
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import unknown
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._variable_checks import unknown
 
 _NAMES = re.compile(r"[^\s,:;]")  # else it is separators only
 

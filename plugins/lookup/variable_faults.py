@@ -61,7 +61,7 @@ from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import misnamed, one_node
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import faults
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._variable_checks import faults
 
 
 class LookupModule(LookupBase):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.preflight import report
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import figures, status
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import notifications, status
 
 Doc = dict[str, Any]
 HostVars = Mapping[str, Mapping[str, Any]]
@@ -14,7 +14,7 @@ HostVars = Mapping[str, Mapping[str, Any]]
 
 def _drains(_request: Doc, hosts: Sequence[str], hostvars: HostVars) -> Doc:
     results = {name: hostvars[name].get("drain_result") or {} for name in hosts}
-    return {"stats": figures.of_drains(hosts, results)}
+    return {"stats": notifications.of_drains(hosts, results)}
 
 
 def _preflight(request: Doc, hosts: Sequence[str], hostvars: HostVars) -> Doc:

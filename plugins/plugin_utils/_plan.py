@@ -17,7 +17,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.spe
     speeds_of,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.places import budget
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.out_together import budget
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import most_per, most_unavailable
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import options as plan_options
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options

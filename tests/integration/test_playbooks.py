@@ -392,4 +392,4 @@ def test_the_plan_of_a_roll_changes_nothing_and_the_drain_is_told_beside_it(lab:
     assert drained.code == 0, drained.text
     assert traces.running(lab.host("host-b")) == ["web"]
     assert "web: moved to host-b" in " ".join(drained.text.split())
-    assert "the plan said moved to host-b" in " ".join(drained.text.split())
+    assert "planned: moved to host-b" in " ".join(drained.text.split())

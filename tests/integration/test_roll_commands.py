@@ -54,7 +54,7 @@ def test_status_and_abort_beside_a_roll_that_lives(lab: Lab, tmp_path: Path) -> 
     assert "host-a (draining since" in rows["host-b"]["message"]
 
     assert done.code == 0, done.text
-    assert "host-a  given back\n" in done.text
+    assert "host-a  restored\n" in done.text
     assert "  web: migration aborted, runs on host-a\n" in done.text
     assert ended.code == 2, ended.text
     assert "was aborted" in ended.text

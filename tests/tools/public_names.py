@@ -30,7 +30,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rec
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import Terms
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.protected import Kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import FIELDS, HOST_DEVICE, VOLUME
-from ansible_collections.virtops.maintenance.plugins.plugin_utils import _variables
+from ansible_collections.virtops.maintenance.plugins.plugin_utils import _variable_checks
 from ansible_collections.virtops.maintenance.tests.unit.plugins.plugin_utils.roll_reports import failed_roll
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,7 +75,7 @@ def facts() -> list[str]:
     """Of what our playbooks and roles set the part that a page for users names."""
     pages = [path for path in (ROOT / "docs").rglob("*.md") if path.name not in ("architecture.md", "stability.md")]
     text = "\n".join(path.read_text(encoding="utf-8") for path in [*pages, *ROOT.glob("roles/*/README.md")])
-    return sorted((_variables.INTERNAL & set(re.findall(r"\w+", text))) - set(plugins("modules")))
+    return sorted((_variable_checks.INTERNAL & set(re.findall(r"\w+", text))) - set(plugins("modules")))
 
 
 def stored(record: Any) -> Iterator[str]:
@@ -103,7 +103,7 @@ def groups() -> Iterator[tuple[str, list[str]]]:
             yield f"options of {name}.{part.lower()}", list(nested(options, "suboptions"))
     yield "playbooks", [path.stem for path in (ROOT / "playbooks").glob("*.yml")]
     yield "roles", [path.name for path in (ROOT / "roles").iterdir() if path.is_dir()]
-    yield "variables", list(_variables.known())
+    yield "variables", list(_variable_checks.known())
     yield "facts", facts()
     yield "reasons", [reason.value for reason in Reason]
     yield "fields of the document", list(FIELDS)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils import _variables
+from ansible_collections.virtops.maintenance.plugins.plugin_utils import _variable_checks
 
 ROOT = Path(__file__).resolve().parents[3]
 AWX = ROOT / "docs" / "awx"
@@ -80,16 +80,16 @@ def test_awx_takes_the_question(question: dict[str, Any]) -> None:
 def test_every_answer_is_one_that_the_variable_takes(question: dict[str, Any]) -> None:
     """Answers are texts, and an empty one arrives as ''."""
     name = question["variable"]
-    assert name in _variables.known()
+    assert name in _variable_checks.known()
     answers = list(question.get("choices", [])) + [question.get("default", "")] + ([] if question["required"] else [""])
     for answer in answers:
-        assert _variables.faults([name], {name: answer}.__getitem__) == []
+        assert _variable_checks.faults([name], {name: answer}.__getitem__) == []
 
 
 def test_a_choice_lacks_no_value_of_its_variable() -> None:
     for survey in SURVEYS.values():
         for question in survey["spec"]:
-            choices = _variables.known()[question["variable"]].get("choices")
+            choices = _variable_checks.known()[question["variable"]].get("choices")
             if choices and question["type"] == "multiplechoice":
                 assert set(question["choices"]) == set(choices)
 

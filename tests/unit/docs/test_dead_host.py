@@ -18,7 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import confirmed, said_by_tasks
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import guard
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import faults
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._variable_checks import faults
 
 PAGE = "docs/dead-host.md"
 TEXT = (readme.ROOT / PAGE).read_text(encoding="utf-8")

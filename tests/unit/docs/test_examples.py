@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils import _variables
+from ansible_collections.virtops.maintenance.plugins.plugin_utils import _variable_checks
 
 ROOT = Path(__file__).resolve().parents[3]
 OURS = "ansible_collections.virtops.maintenance.plugins"
@@ -55,8 +55,8 @@ def faults(node: Any) -> Iterator[str]:
         if str(key).startswith(PREFIX) and name in MODULES:
             yield from (f"{name} has no option {one}" for one in set(value or {}) - options(name))
             continue
-        if _variables.OURS.match(str(key)):
-            yield from _variables.faults([key], {key: value}.__getitem__ if _is_plain(value) else _unknown)
+        if _variable_checks.OURS.match(str(key)):
+            yield from _variable_checks.faults([key], {key: value}.__getitem__ if _is_plain(value) else _unknown)
         yield from faults(value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .codes import Reason
 from .platform import BOTH, LIBVIRT, Platform
-from .row import CONDITION, XML, About, Preflight, Row, on_kubevirt
+from .row import CONDITION, XML, Preflight, Row, on_kubevirt
 
 ROWS: dict[Reason, Row] = {
     Reason.DisksNotLiveMigratable: Row(
@@ -242,30 +242,6 @@ ROWS: dict[Reason, Row] = {
             "Choose another on_not_migratable.",
         ),
         preflight=Preflight(LIBVIRT, "on_poweroff in the domain XML"),
-    ),
-    Reason.NoTargetWithCapacity: Row(
-        "No target takes this VM: no uncordoned, reachable host has room and meets its needs.",
-        "Free memory on another host, uncordon one, add one, or choose on_not_migratable.",
-        on=on_kubevirt(
-            "No other node takes this VM: none that is schedulable has room and meets its needs.",
-            "Free memory on another node, uncordon one, add one, or choose on_not_migratable.",
-        ),
-        preflight=Preflight(
-            BOTH,
-            "each target's declared memory less what its VMs and claims take",
-            on={Platform.KUBEVIRT: "the nodes' allocatable resources less what their pods request; affinity"},
-        ),
-    ),
-    Reason.NewerToOlder: Row(
-        "A target runs an older QEMU or libvirt: a migration to it is not supported.",
-        "Update the target first, keep a host of the same version as a target, or see allow_older_hypervisor of rules.",
-        on=on_kubevirt(
-            "Every other node runs an older hypervisor: a migration to it is not supported.",
-            "Update another node first, or choose on_not_migratable.",
-        ),
-        preflight=Preflight(
-            LIBVIRT, "the versions that libvirt reports on both hosts", about=About.NODE, also=(About.VM,)
-        ),
     ),
     Reason.StateNotLiveMigratable: Row(
         "The VM is paused, crashed or in another state that cannot migrate live.",

@@ -37,39 +37,6 @@ ROWS: dict[Reason, Row] = {
         "A hook of the VM's rule has no answer yet.",
         "Use the roles drain and restore, which run it; or run its tasks and pass hooks_done.",
     ),
-    Reason.NoTargetForSelector: Row(
-        "No other node has the labels that the VM, or a volume of it, requires.",
-        "Label or uncordon a node, or change the VM's nodeSelector or node affinity.",
-        preflight=Preflight(
-            KUBEVIRT, "the launcher pod's node selector and affinity; its volumes' zones; the nodes' labels", only=True
-        ),
-    ),
-    Reason.NoTargetForCPUVendor: Row(
-        "No other node has a CPU of the same vendor: KubeVirt migrates to no other.",
-        "Uncordon or add a node of that vendor, or choose on_not_migratable.",
-        preflight=Preflight(KUBEVIRT, "the nodes' label cpu-vendor.node.kubevirt.io", only=True),
-    ),
-    Reason.NoTargetTolerated: Row(
-        "Every other node that would fit has a taint that the VM does not tolerate.",
-        "Remove the taint from a node, or give the VM a toleration.",
-        preflight=Preflight(KUBEVIRT, "the nodes' taints; the launcher pod's tolerations", only=True),
-    ),
-    Reason.LastSchedulableNode: Row(
-        "No other node takes VMs.",
-        "Uncordon or fix another node first; a cordoned or tainted one does not count.",
-        preflight=Preflight(
-            BOTH,
-            "the other hosts: reachable, not cordoned",
-            about=About.NODE,
-            on={Platform.KUBEVIRT: "the other nodes: Ready, kubevirt.io/schedulable, cordon, taints"},
-            only=True,
-        ),
-    ),
-    Reason.FleetTooFull: Row(
-        "The other nodes together have less room than the VMs of this one need.",
-        "Free memory on the other nodes, add one, or let policy stop some of the VMs.",
-        preflight=Preflight(BOTH, "the sum of the free places on the targets", only=True),
-    ),
     Reason.CompressionNotSupported: Row(
         "A rule or option sets compression mt, which QEMU on the host no longer has.",
         "Remove mt from migration.compression; xbzrle stays available.",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from . import cluster, course, migratable, node, policy
+from . import cluster, course, migratable, node, placement, policy
 from .codes import Reason
 from .row import Preflight, Row
 
-TABLE: dict[Reason, Row] = {**migratable.ROWS, **policy.ROWS, **course.ROWS, **cluster.ROWS, **node.ROWS}
+_FILES = (migratable, placement, policy, course, cluster, node)
+TABLE: dict[Reason, Row] = {reason: row for file in _FILES for reason, row in file.ROWS.items()}
 LASTING = frozenset(reason for reason, row in TABLE.items() if row.lasting)
 OF_THE_VM = frozenset(reason for reason, row in TABLE.items() if row.of_the_vm)
 IN_A_QUEUE = frozenset(reason for reason, row in TABLE.items() if row.in_a_queue)

@@ -10,7 +10,7 @@ from typing import Any
 from ..model.columns import count
 from ..model.policy import PolicyError
 from ..model.wall import after, between
-from . import places, table
+from . import out_together, table
 from .record import Roll, Stage, State
 
 _LONGEST = 4000  # characters of why a roll was refused, in its record
@@ -150,7 +150,7 @@ def seconds_left(roll: Roll, now: str) -> float | None:
     left = waiting = 0.0
     for entry in roll.hosts.values():
         if entry.stage is Stage.WAITING:
-            waiting += places.expected(roll, entry.name) + roll.terms.soak
+            waiting += out_together.expected(roll, entry.name) + roll.terms.soak
         elif entry.is_out:
-            left = max(left, places.expected(roll, entry.name) - between(entry.begun, now) + entry.idle)
+            left = max(left, out_together.expected(roll, entry.name) - between(entry.begun, now) + entry.idle)
     return left + waiting / at_once

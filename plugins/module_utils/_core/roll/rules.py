@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ..model.wall import between
-from . import places, stages, words
+from . import out_together, stages, words
 from .owner import RollRefused, kept_elsewhere
 from .record import OVER, Fleet, HostEntry, Roll, Stage, State
 from .terms import Terms
@@ -162,7 +162,7 @@ def _lay(roll: Roll, now: str) -> None:
 
 
 def _with_groups(roll: Roll, fleet: Fleet) -> Roll:
-    unknown = places.in_no_group(roll, fleet)
+    unknown = out_together.in_no_group(roll, fleet)
     if unknown:
         raise RollRefused(words.is_in_no_group(unknown))
     return roll
@@ -225,11 +225,11 @@ def turn(
         return Verdict(Answer.GO, again, words.carries_on(entry), still)
     if not stages.may_begin(roll):
         return Verdict(Answer.CLOSED, None, words.is_closed(host, roll.in_stage(Stage.FAILED), roll.paused))
-    over = places.is_over(roll, now)
+    over = out_together.is_over(roll, now)
     if over:
         return Verdict(Answer.CLOSED, stages.paused(roll, over), words.is_closed(host, (), over))
-    away = {} if left else places.coming_back(roll, host, targets)
-    rest = places.soaks(roll, now, rested, watched)
+    away = {} if left else out_together.coming_back(roll, host, targets)
+    rest = out_together.soaks(roll, now, rested, watched)
     return _place(roll, host, fleet, now, in_vain, left, rest, away)
 
 
@@ -245,25 +245,27 @@ def _place(
 ) -> Verdict:
     """Is there a place for a host that waits? Those before it in the order have theirs first. `away`: hosts that its
     VMs need, and why they are not there yet. `rest`: after which host it still has to rest, and for how long."""
-    out = places.unavailable(roll, fleet, host)
-    ahead = [] if left else places.before(roll, fleet, host)
-    if not places.used_up(roll, fleet, host, {**out, **dict.fromkeys(ahead, "")}):
+    out = out_together.unavailable(roll, fleet, host)
+    ahead = [] if left else out_together.before(roll, fleet, host)
+    if not out_together.used_up(roll, fleet, host, {**out, **dict.fromkeys(ahead, "")}):
         if away:
             return Verdict(Answer.WAIT, None, words.waits_for_targets(host, away), waits_for=tuple(away))
         after, seconds = rest
-        over = places.too_long(roll, host, now, seconds)
+        over = out_together.too_long(roll, host, now, seconds)
         if over:
             return Verdict(Answer.CLOSED, stages.paused(roll, over), words.is_closed(host, (), over))
         if after:
             return Verdict(Answer.WAIT, None, words.soaks(roll, host, after), rests=True)
         return Verdict(Answer.GO, stages.with_stage(roll, host, Stage.DRAINING, now), "", _ALL)
-    limit = places.used_up(roll, fleet, host, out)
+    limit = out_together.used_up(roll, fleet, host, out)
     if limit is None:
         return Verdict(Answer.WAIT, None, words.comes_later(host, ahead), waits_for=tuple(ahead))
     return _no_place(roll, host, fleet, limit, now, in_vain, left)
 
 
-def _no_place(roll: Roll, host: str, fleet: Fleet, limit: places.Limit, now: str, in_vain: bool, left: bool) -> Verdict:
+def _no_place(
+    roll: Roll, host: str, fleet: Fleet, limit: out_together.Limit, now: str, in_vain: bool, left: bool
+) -> Verdict:
     """It waits for hosts that somebody brings back. If nobody works on them, it is not begun."""
     out, waiting = limit.out, roll.in_stage(Stage.WAITING)
     own = [name for name in out if name in roll.hosts and roll.hosts[name].is_out]
@@ -283,7 +285,7 @@ def _no_place(roll: Roll, host: str, fleet: Fleet, limit: places.Limit, now: str
     message = words.no_place(host, limit.most, out, limit.of)
     new = stages.with_stage(roll, host, Stage.WAITING, now, "", message)
     if stages.may_begin(roll) and any(
-        not places.used_up(roll, fleet, name, places.unavailable(roll, fleet, name)) for name in waiting
+        not out_together.used_up(roll, fleet, name, out_together.unavailable(roll, fleet, name)) for name in waiting
     ):
         new.state = roll.state  # of another rack
     return Verdict(Answer.CLOSED, new, message)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, cast
 
-from . import figures, planned, reboot, rules, stages, status, table, words
+from . import notifications, planned, reboot, rules, stages, status, table, words
 from .owner import RollRefused, RollTakenOver, RollUnreadable, Watch, check_run, kept_elsewhere
 from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State, write
 from .rules import Answer, Ask, Verdict
@@ -54,7 +54,7 @@ class RollAnswer(_Answered, total=False):
     moves: dict[str, list[dict[str, Any]]]  # host of the play -> where VMs are (`on`), and `moves` from there
     # plan, end
     lines: list[str]
-    stats: dict[str, Any]  # as figures.of_roll
+    stats: dict[str, Any]  # as notifications.of_roll
     # read
     hosts: list[dict[str, Any]]  # of the fleet, as status.rows
     unreadable: str  # why the record is not known
@@ -89,7 +89,7 @@ def begin(
             raise RollRefused(words.is_missing())
         if check or verdict.roll is None or write(store, roll, seen, clock):
             message = verdict.message or planned.header(roll.id, [*roll.hosts], None)
-            told = {} if check or verdict.roll is None else figures.begun(roll, message)
+            told = {} if check or verdict.roll is None else notifications.begun(roll, message)
             return _answer(verdict, roll, order=rules.order(roll), to_plan=stages.is_before_its_first(roll), event=told)
 
 
@@ -117,7 +117,7 @@ def plan(
         if write(store, roll, seen, clock):
             break
     if objections:
-        stats = {} if roll is None else figures.of_roll(roll.to_dict())
+        stats = {} if roll is None else notifications.of_roll(roll.to_dict())
         return _answer(Verdict(Answer.CLOSED, None, words.cannot_be_done(objections)), roll, order=[], stats=stats)
     return _answer(Verdict(Answer.GO), roll, order=[*hosts] if roll is None else rules.order(roll))
 
@@ -206,7 +206,9 @@ def note(
     failed = host if stage is Stage.FAILED else ""
     said = words.result(new, failed) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
     recovers = stage is Stage.FAILED and reboot.recovers(new.hosts[host], asked)
-    return _answer(Verdict(Answer.GO, new, said), new, event=figures.of_host(new, host), why=message, recovers=recovers)
+    return _answer(
+        Verdict(Answer.GO, new, said), new, event=notifications.of_host(new, host), why=message, recovers=recovers
+    )
 
 
 def homeward(store: RollStore, run: str, hosts: Sequence[str]) -> RollAnswer:
@@ -240,15 +242,15 @@ def end(store: RollStore, run: str, clock: Clock) -> RollAnswer:
         except RollTakenOver as exc:
             if found is None or found.state not in (State.ABORTING, State.ABORTED):
                 raise
-            stats, lines = figures.of_roll(found.to_dict()), table.lines(found)
+            stats, lines = notifications.of_roll(found.to_dict()), table.lines(found)
             verdict = Verdict(Answer.CLOSED, None, str(exc))
             return _answer(verdict, found, lines=lines, stats=stats, error=RollTakenOver.__name__)
         new = rules.end(roll)
         if new.state is roll.state or write(store, new, seen, clock):
             answer = Answer.DONE if new.state in (State.ENDED, State.PAUSED) else Answer.CLOSED
             said = "" if new.state is State.ENDED else words.result(new)
-            stats = figures.of_roll(new.to_dict())
-            lines, told = table.lines(new), figures.ended(new)
+            stats = notifications.of_roll(new.to_dict())
+            lines, told = table.lines(new), notifications.ended(new)
             return _answer(Verdict(answer, None, said), new, lines=lines, stats=stats, event=told)
 
 

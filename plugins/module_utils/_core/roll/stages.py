@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 
 from ..model.tally import renewed
-from . import places, words
+from . import out_together, words
 from .owner import RollRefused, check_run
 from .record import Clock, Roll, RollRecord, Stage, State, write
 
@@ -130,7 +130,7 @@ def come_to(
         found, seen = store.read()
         roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED, State.ABORTING)
         check_stage(roll, host, stage)
-        first = places.reboots_first(roll, host, keepers) if stage is Stage.REBOOTING else []
+        first = out_together.reboots_first(roll, host, keepers) if stage is Stage.REBOOTING else []
         if first:
             raise RebootsLater(first)
         new = with_stage(roll, host, stage, clock.wall(), boot_id, message)

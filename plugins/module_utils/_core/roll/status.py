@@ -15,7 +15,7 @@ from ..model.record import Intent
 from ..model.tally import tally, undone
 from ..model.wall import between
 from ..reasons.reason import advised
-from . import figures, rules, words
+from . import notifications, rules, words
 from .record import AT_REST, OVER, OWN_DRAIN, Fleet, HostEntry, Roll, Stage, State
 from .rules import Answer
 from .table import in_order, long
@@ -91,7 +91,7 @@ def report(found: Mapping[str, Any], infos: Mapping[str, Mapping[str, Any]]) -> 
         "unreadable": unreadable,
         "next": following,
         "lines": lines,
-        "stats": figures.of_roll(known, bool(unreadable)),
+        "stats": notifications.of_roll(known, bool(unreadable)),
     }
 
 
@@ -322,7 +322,7 @@ def aborted(
         vms += [{"host": name, **vm} for vm in outcomes]
         lines += [f"  {', '.join(names)}: {text}" for text, names in _by_message(outcomes).items()]
     given_back = [name for name in out if restores.get(name, {}).get("phase") == "Active"]
-    stats = figures.of_roll(_with_tallies(roll, restores), given_back=given_back)
+    stats = notifications.of_roll(_with_tallies(roll, restores), given_back=given_back)
     return {"roll": roll, "hosts": hosts, "vms": vms, "lines": lines, "stats": stats}
 
 

@@ -27,7 +27,7 @@ from ..._core.recovery.nodes import (
 from ..._core.recovery.proof import Proof, given
 from ..._core.recovery.told import notices
 from ..._core.roll.owner import check_dead
-from ..._core.run.notice import Notice
+from ..._core.run.node_events import Notice
 from ..api.client import Client
 from ..api.errors import KubeError
 from ..objects import names

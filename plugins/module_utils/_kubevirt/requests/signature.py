@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._core.model.record import NodeRecord
-from ..._core.run.notice import Notice
+from ..._core.run.node_events import Notice
 from ..api.client import JSON_PATCH, MERGE, Client
 from ..api.errors import AccessDenied, KubeError
 from ..api.watches import Watches

@@ -16,7 +16,7 @@ from ..._core.roll.owner import calling_off
 from ..._core.run import report
 from ..._core.run.check import Checked, check
 from ..._core.run.engine import Engine, Slice, SliceEnd
-from ..._core.run.notice import notices
+from ..._core.run.node_events import notices
 from ..._core.run.start import check_owner, start
 from ..._playbook import lives
 from ..api.client import Client

@@ -10,8 +10,8 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
-from .device_xml import graphics_of, qemu_extras
 from .disk_xml import parse_disk, source_text
+from .graphics_xml import graphics_of, qemu_extras
 from .metadata import declared_of
 from .spec import (
     NVRAM_TEMPLATE,

@@ -15,7 +15,7 @@ from ..._core.model.constraints import Taint
 from ..._core.model.observation import Job, State, is_active
 from ..._core.reasons.reason import Finding
 from ..blockers.same_files import Shown
-from ..domain.device_xml import ports_in_use
+from ..domain.graphics_xml import ports_in_use
 from ..domain.metadata import NAMESPACE, PREFIX, group_of, is_marked, without_marks
 from ..domain.state import PAUSED, PAUSED_IOERROR, is_crashed, is_idle, is_resumable, paused_by, to_job, to_state
 from ..domain.untrusted import parse_xml

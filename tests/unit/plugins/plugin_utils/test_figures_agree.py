@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import OnNotMigratable, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Rule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import COUNTED, renewed, tally
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import figures, report, table
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import notifications, report, table
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Slice
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import rows
@@ -99,15 +99,15 @@ def test_the_figures_of_a_host_add_up_to_its_vms_and_are_the_same_everywhere() -
     roll = roll_of(tallied)
     doc = report.with_roll(report.empty(), roll.to_dict(), NOW)
     doc = report.with_drain(doc, "a", {"vms": vms, "phase": "Blocked"}, [], NOW)
-    told = figures.of_host(roll, "a")
+    told = notifications.of_host(roll, "a")
     everywhere = {
         "table": of_table(roll),
         "report": doc["totals"],
         "host": doc["hosts"][0]["tally"],
         "page": of_page(doc),
         "junit": of_junit(doc),
-        "roll's set_stats": figures.of_roll(roll.to_dict())["tally"],
-        "drain's set_stats": figures.of_drains(["a"], {"a": {"vms": vms}})["tally"],
+        "roll's set_stats": notifications.of_roll(roll.to_dict())["tally"],
+        "drain's set_stats": notifications.of_drains(["a"], {"a": {"vms": vms}})["tally"],
         "textfile": of_textfile(doc),
         "event": told["tally"],
     }

@@ -11,7 +11,7 @@ from ansible import context
 from ansible.parsing.dataloader import DataLoader
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import (
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._variable_checks import (
     INTERNAL,
     OURS,
     SHARED,

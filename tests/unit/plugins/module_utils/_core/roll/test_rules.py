@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner, places, rules, stages, words
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import (
+    out_together,
+    owner,
+    rules,
+    stages,
+    words,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused, RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
     Fleet,
@@ -184,7 +190,7 @@ def test_hosts_begin_in_their_order_and_as_the_budget_allows() -> None:
     ("most", "hosts", "found"), [("1", 9, 1), ("3", 9, 3), ("25%", 9, 2), ("5%", 9, 1), ("100%", 9, 9)]
 )
 def test_a_share_is_rounded_down_and_at_least_one(most: str, hosts: int, found: int) -> None:
-    assert places.budget(most, hosts) == found
+    assert out_together.budget(most, hosts) == found
 
 
 def test_hosts_that_others_have_taken_out_count() -> None:

@@ -14,7 +14,7 @@ import yaml
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import (
-    places,
+    out_together,
     planned,
     rules,
     stages,
@@ -24,7 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Answer, Ask
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._variables import SHARED
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._variable_checks import SHARED
 
 HOSTS = ("a", "b", "c")
 FLEET = Fleet(HOSTS)
@@ -175,7 +175,7 @@ def test_a_host_that_would_not_be_through_is_not_begun_and_the_roll_ends_well() 
     """By the plan each takes 60 s, and a took 9 min more: its work and reboot."""
     roll = new(until=clock(30), seconds=dict.fromkeys(HOSTS, 60.0))
     roll = through(roll, "a", 0, 10)
-    assert places.expected(roll, "b") == 600
+    assert out_together.expected(roll, "b") == 600
     assert turn(roll, "b", 19).answer is Answer.GO
     late = turn(roll, "b", 20)
     assert late.answer is Answer.CLOSED and late.roll is not None

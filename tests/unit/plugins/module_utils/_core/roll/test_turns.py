@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import places, rules, run, stages
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import out_together, rules, run, stages
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import (
     Clock,
@@ -140,8 +140,8 @@ def test_a_host_that_is_none_of_the_roll_has_no_stage() -> None:
 
 def test_a_target_that_failed_is_not_waited_for() -> None:
     roll = at(new(max_unavailable="2", max_failures=1), a=Stage.DRAINING)
-    assert [*places.coming_back(roll, "b", ["a"])] == ["a"]
-    assert places.coming_back(at(roll, a=Stage.FAILED), "b", ["a"]) == {}
+    assert [*out_together.coming_back(roll, "b", ["a"])] == ["a"]
+    assert out_together.coming_back(at(roll, a=Stage.FAILED), "b", ["a"]) == {}
 
 
 def test_a_drain_outside_of_any_roll_notes_nothing() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.notice import notices
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.node_events import notices
 
 
 def told(intent: Intent, begun: bool, phase: str, ended: str = "final", changed: bool = True, **more: Any) -> list[str]:

@@ -14,7 +14,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.block
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.target_devices import (
     missing_devices,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.device_xml import ports_in_use
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.graphics_xml import ports_in_use
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.xml import parse_domain
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._libvirt.vmxml import domain, host, hostdev
 
