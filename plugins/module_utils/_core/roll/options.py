@@ -12,6 +12,7 @@ from ..model.policy import PolicyError
 from . import run
 from .record import NOTE_PATIENCE, Clock, RollStore, Stage
 from .rules import Ask
+from .stages import Note
 from .terms import TERMS_SPEC, Terms, of_hosts
 
 STAGES = [stage.value for stage in Stage if stage is not Stage.DRAINING]
@@ -112,8 +113,8 @@ def answer_of(
         tally = {str(key): int(value) for key, value in params["tally"].items()}
         moved = {str(vm): str(host) for vm, host in params["moved"].items()}
         why, recovery = " ".join(params["why"].split()), params["recovery"]
-        slices = until, watch, params["patience"]
-        return run.note(store, host, runner, stage, here, boot, why, tally, moved, recovery, *slices)
+        what = Note(stage, boot, why, tally, moved, recovery)
+        return run.note(store, host, runner, what, here, until, watch, params["patience"])
 
     return run.patiently(note, here, until, watch, NOTE_PATIENCE)
 

@@ -7,6 +7,7 @@ returns says whether it is to be called again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypedDict, cast
 
 from . import notifications, planned, reboot, rules, stages, status, table, words
@@ -174,28 +175,22 @@ def note(
     store: RollStore,
     host: str,
     run: str,
-    stage: Stage,
+    what: stages.Note,
     clock: Clock,
-    boot_id: str = "",
-    message: str = "",
-    tally: Mapping[str, int] | None = None,
-    moved: Mapping[str, str] | None = None,
-    recovery: Mapping[str, Any] | None = None,
     until: float = 0.0,
     notes: Mapping[str, Any] | None = None,
     patience: float = 0.0,
 ) -> RollAnswer:
-    """The host has come to this stage. `tally`: what its drain did; empty: it is not known. `moved`: VMs, and where
-    to. `recovery`: of one that failed, see `reboot`. One that keeps the record waits with its reboot for others that do
-    and reboot, `patience` seconds at most; `notes`: of the slice before. Raises RollTakenOver, RollRefused."""
-    asked, since = recovery or {}, (notes or {}).get("since")
-    message = reboot.with_recovery(message, asked)
+    """The host has come to this stage. One that keeps the record waits with its reboot for others that do and reboot,
+    `patience` seconds at most; `notes`: of the slice before. Raises RollTakenOver, RollRefused."""
+    stage, since = what.stage, (notes or {}).get("since")
+    message = reboot.with_recovery(what.message, what.recovery)
     keepers = store.fleet().keepers if stage is Stage.REBOOTING else ()
     while True:
         now = clock.now()
         awaited = keepers if since is None or now - since <= patience else ()
         try:
-            new = stages.come_to(store, host, run, stage, clock, boot_id, message, tally, moved, awaited)
+            new = stages.come_to(store, host, run, replace(what, message=message), clock, awaited)
             break
         except stages.RebootsLater as exc:
             since = now if since is None else since
@@ -205,7 +200,7 @@ def note(
             clock.sleep(_TURN_PAUSE)
     failed = host if stage is Stage.FAILED else ""
     said = words.result(new, failed) if new.state in (State.STOPPED, State.PAUSED, State.ENDED) else ""
-    recovers = stage is Stage.FAILED and reboot.recovers(new.hosts[host], asked)
+    recovers = stage is Stage.FAILED and reboot.recovers(new.hosts[host], what.recovery)
     return _answer(
         Verdict(Answer.GO, new, said), new, event=notifications.of_host(new, host), why=message, recovers=recovers
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from ..model.tally import renewed
 from . import out_together, words
@@ -111,21 +113,23 @@ class RebootsLater(Exception):
         self.first = first
 
 
-def come_to(
-    store: RollRecord,
-    host: str,
-    run: str,
-    stage: Stage,
-    clock: Clock,
-    boot_id: str = "",
-    message: str = "",
-    tally: Mapping[str, int] | None = None,
-    moved: Mapping[str, str] | None = None,
-    keepers: Sequence[str] = (),
-) -> Roll:
-    """The roll as it was written with this stage of the host. `tally`: what its drain did; empty: it is not known.
-    `moved`: VMs that it moved, and where to. `keepers`: as Fleet has them. Raises RollTakenOver, RollRefused,
-    RebootsLater."""
+@dataclass(frozen=True)
+class Note:
+    """A host has come to `stage`. `boot_id`: before its reboot. `tally`: what its drain did; empty: it is not known.
+    `moved`: VMs that it moved, and where to. `recovery`: of one that failed, see `reboot`."""
+
+    stage: Stage
+    boot_id: str = ""
+    message: str = ""
+    tally: Mapping[str, int] = field(default_factory=dict)
+    moved: Mapping[str, str] = field(default_factory=dict)
+    recovery: Mapping[str, Any] = field(default_factory=dict)
+
+
+def come_to(store: RollRecord, host: str, run: str, note: Note, clock: Clock, keepers: Sequence[str] = ()) -> Roll:
+    """The roll as it was written with this note of the host. `keepers`: as Fleet has them. Raises RollTakenOver,
+    RollRefused, RebootsLater."""
+    stage = note.stage
     while True:
         found, seen = store.read()
         roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED, State.ABORTING)
@@ -133,10 +137,10 @@ def come_to(
         first = out_together.reboots_first(roll, host, keepers) if stage is Stage.REBOOTING else []
         if first:
             raise RebootsLater(first)
-        new = with_stage(roll, host, stage, clock.wall(), boot_id, message)
+        new = with_stage(roll, host, stage, clock.wall(), note.boot_id, note.message)
         entry = new.hosts[host]
-        entry.tally = renewed(entry.tally, tally or {})
-        _went(new, host, moved or {})
+        entry.tally = renewed(entry.tally, note.tally)
+        _went(new, host, note.moved)
         if write(store, new, seen, clock):
             return new
 
@@ -148,7 +152,7 @@ def note_seen(store: RollRecord, host: str, run: str, stage: Stage, clock: Clock
     if roll is None or roll.run != run or host not in roll.hosts or not clock.heard():
         return
     if roll.hosts[host].stage in _BEFORE[stage]:
-        come_to(store, host, run, stage, clock)
+        come_to(store, host, run, Note(stage), clock)
 
 
 # Back to where they were

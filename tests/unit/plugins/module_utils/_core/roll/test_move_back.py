@@ -18,6 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rec
     Stage,
     State,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.stages import Note
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import MOVE_BACK, Terms
 
 NOW = "2026-01-01T00:00:00Z"
@@ -52,7 +53,7 @@ class Store:
         self.note(host, Stage.EMPTY, moved)
 
     def note(self, host: str, stage: Stage, moved: dict[str, str] | None = None) -> None:
-        run.note(self, host, "me", stage, CLOCK, "", "", None, moved)
+        run.note(self, host, "me", Note(stage, moved=moved or {}), CLOCK)
 
     def done(self, *hosts: str) -> None:
         for host in hosts or self.roll.hosts:

@@ -114,7 +114,7 @@ def test_a_record_that_takes_no_write_is_an_error_and_no_endless_loop(store: Sto
     begin(store, time, "mine")
     store.write = lambda *_args: False
     for step in (
-        lambda: run.note(store, "a", "mine", Stage.DRAINING, time.clock()),
+        lambda: run.note(store, "a", "mine", stages.Note(Stage.DRAINING), time.clock()),
         lambda: run.abort(store, "other", "", time.clock()),
     ):
         began = time.at
@@ -132,7 +132,7 @@ def test_a_roll_that_nobody_renews_is_carried_on_after_a_minute(store: Store, ti
     assert found["order"] == ["a", "b", "c"]
     assert store.roll.run == "mine"
     with pytest.raises(RollTakenOver):
-        run.note(store, "a", "dead", Stage.EMPTY, time.clock())
+        run.note(store, "a", "dead", stages.Note(Stage.EMPTY), time.clock())
 
 
 def test_one_that_is_renewed_late_lives(store: Store, time: Time) -> None:
@@ -141,7 +141,7 @@ def test_one_that_is_renewed_late_lives(store: Store, time: Time) -> None:
 
     def renew_once() -> None:
         if began + owner.LEASE - 5 < time.at and store.roll.beat == 1:
-            run.note(store, "a", "slow", Stage.EMPTY, time.clock())
+            run.note(store, "a", "slow", stages.Note(Stage.EMPTY), time.clock())
 
     time.every = renew_once
     with pytest.raises(RollRefused):
@@ -215,7 +215,7 @@ def test_what_is_done_stays_done(store: Store, time: Time) -> None:
         admit(store, time, host, "mine")
         to_the_end(store, time, host)
         for stage in (Stage.DONE, Stage.FAILED):
-            run.note(store, host, "mine", stage, time.clock())
+            run.note(store, host, "mine", stages.Note(stage), time.clock())
     assert store.roll.state is State.ENDED
 
 
@@ -225,7 +225,7 @@ WAY = [Stage.EMPTY, Stage.AT_WORK, Stage.EMPTY, Stage.REBOOTING, Stage.CHECKING,
 def to_the_end(store: Store, time: Time, host: str) -> None:
     """All that a host goes through, from its drain on."""
     for stage in WAY:
-        run.note(store, host, "mine", stage, time.clock())
+        run.note(store, host, "mine", stages.Note(stage), time.clock())
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_what_was_not_proven_is_not_noted(store: Store, time: Time, stage: Stage
     if before is Stage.DRAINING:
         store.text = stages.with_stage(store.roll, "a", before, "").to_json()
     with pytest.raises(RollRefused, match=f"a cannot be recorded as {stage.value}: it is {before.value}"):
-        run.note(store, "a", "mine", stage, time.clock())
+        run.note(store, "a", "mine", stages.Note(stage), time.clock())
     assert store.roll.hosts["a"].stage is before
 
 
@@ -266,7 +266,7 @@ def test_the_table_says_what_the_roll_did(store: Store, time: Time) -> None:
         # Installed anew in its work, it has nothing to tell any more.
         counts = {"vms": 5, "moved": 3, "cold_moved": 1, "stopped": 1, "outage_ms": 133}
         counts = counts if stage is Stage.EMPTY else {"outage_ms": 21000} if stage is Stage.DONE else {"vms": 0}
-        run.note(store, "a", "mine", stage, clock, tally=counts)
+        run.note(store, "a", "mine", stages.Note(stage, tally=counts), clock)
     found = run.end(store, "mine", time.clock())
     assert [" ".join(line.split()) for line in found["lines"]] == [
         "host is VMs moved cold stopped off kept outage drained in by plan time",
@@ -287,13 +287,13 @@ def test_the_time_for_which_a_host_lay_is_not_counted(store: Store, time: Time) 
     run.begin(store, Ask(id="mi", run="mine", hosts=("a",)), clock, 99, {})
     run.turn(store, "a", "mine", "boot", clock, 99, {}, 3600)
     at[0] = 8
-    run.note(store, "a", "mine", Stage.FAILED, clock, "", "No space")
+    run.note(store, "a", "mine", stages.Note(Stage.FAILED, "", "No space"), clock)
     at[0] = 1008
     run.begin(store, Ask(id="n", run="next", hosts=("a",)), clock, 99, {})
     run.turn(store, "a", "next", "boot", clock, 99, {}, 3600)
     for stage in (Stage.EMPTY, Stage.CHECKING, Stage.RESTORING, Stage.DONE):
         at[0] += 4
-        run.note(store, "a", "next", stage, clock)
+        run.note(store, "a", "next", stages.Note(stage), clock)
     found = run.end(store, "next", clock)
     assert table.host_is_done(found["roll"], "a") == (
         "a is done in 24 s (not counted: 16 min 40 s until it was resumed) | roll 1/1"
@@ -313,8 +313,8 @@ def test_why_a_host_failed_is_told_once(store: Store, time: Time) -> None:
     for host in HOSTS:
         run.turn(store, host, "mine", "boot", clock, 99, {}, 3600)
     for host in ("b", "c"):
-        run.note(store, host, "mine", Stage.FAILED, clock, "", 'In the task "Patch": no space')
-    noted = run.note(store, "a", "mine", Stage.FAILED, clock, "", "It was left")
+        run.note(store, host, "mine", stages.Note(Stage.FAILED, "", 'In the task "Patch": no space'), clock)
+    noted = run.note(store, "a", "mine", stages.Note(Stage.FAILED, "", "It was left"), clock)
     said = 'b, c have failed while draining: In the task "Patch": no space. '
     assert said in noted["message"] and "It was left" not in noted["message"]
     ended = run.end(store, "mine", clock)["message"]
@@ -341,7 +341,7 @@ def test_renewing_leaves_a_record_alone_that_others_write(store: Store, time: Ti
     before = store.roll.beat
     run.renew(store, "mine", time.clock(), time.at + 60, 0)
     assert 3 <= store.roll.beat - before <= 5
-    time.every = lambda: run.note(store, "a", "mine", Stage.EMPTY, time.clock()) and None
+    time.every = lambda: run.note(store, "a", "mine", stages.Note(Stage.EMPTY), time.clock()) and None
     before = store.roll.beat
     run.renew(store, "mine", time.clock(), time.at + 60, 1)
     assert store.roll.beat - before == 12, "those of the other one"
@@ -373,7 +373,7 @@ def test_beside_a_roll_that_is_not_over_it_is_said_how_to_go_on(store: Store, ti
     assert check("a") == ""
     begin(store, time, "roll")
     admit(store, time, "a", "roll")
-    run.note(store, "a", "roll", Stage.FAILED, time.clock(), "", "No space")
+    run.note(store, "a", "roll", stages.Note(Stage.FAILED, "", "No space"), time.clock())
     assert check("b", drains=False) == check("a", begun=True) == ""
     said = check("a", drains=False)
     assert said == check("a") and "has stopped and is not finished (0 of 3 hosts done; a failed at" in said
@@ -420,7 +420,7 @@ def test_an_abort_ends_a_roll_that_lives_and_what_is_out_is_given_back(store: St
     assert run.aborted(store, "abort", time.clock())["answer"] == "closed"
     with pytest.raises(RollRefused, match="Run the playbook abort again"):
         begin(store, time, "next")
-    run.note(store, "a", "abort", Stage.GIVEN_BACK, time.clock(), tally={"vms": 1, "moved": 1})
+    run.note(store, "a", "abort", stages.Note(Stage.GIVEN_BACK, tally={"vms": 1, "moved": 1}), time.clock())
     given_back = store.roll.hosts["a"]
     assert (given_back.is_out, bool(given_back.begun), given_back.tally["moved"]) == (False, True, 1)
     assert [line.split()[1] for line in table.lines(store.roll)[1:3]] == ["given", "not"]
@@ -463,17 +463,17 @@ def test_hosts_that_keep_the_record_do_not_reboot_so_that_too_few_of_them_answer
     run.begin(store, ask, time.clock(), time.at, {})
     for host in HOSTS:
         admit(store, time, host, "mine")
-        run.note(store, host, "mine", Stage.EMPTY, time.clock())
+        run.note(store, host, "mine", stages.Note(Stage.EMPTY), time.clock())
 
     def reboots(host: str, notes: dict[str, Any], more: float = 0.0) -> Any:
-        args = (Stage.REBOOTING, time.clock(), "boot", "", None, None, None)
-        return run.note(store, host, "mine", *args, time.at + more, notes, 900.0)
+        what = stages.Note(Stage.REBOOTING, "boot")
+        return run.note(store, host, "mine", what, time.clock(), time.at + more, notes, 900.0)
 
     store.between.append(lambda: reboots("b", {}) and None)
     found = reboots("a", {})
     assert (found["ended"], found["waits_for"]) == ("out_of_time", ["b"])
     assert found["message"].startswith("a waits with its reboot for that of b: ")
-    time.every = lambda: run.note(store, "b", "mine", Stage.CHECKING, time.clock()) and None
+    time.every = lambda: run.note(store, "b", "mine", stages.Note(Stage.CHECKING), time.clock()) and None
     assert reboots("a", found["watch"], 60.0)["ended"] == "final"
     time.every = lambda: None
     found = reboots("c", {})
@@ -487,7 +487,7 @@ def test_the_status_names_each_host_and_what_to_type(store: Store, time: Time) -
     assert run.read(store, now)["message"].splitlines() == ["there is no roll", "in service: a, b, c"]
     begin(store, time, "roll")
     admit(store, time, "a", "roll")
-    run.note(store, "a", "roll", Stage.FAILED, time.clock(), "", "No space")
+    run.note(store, "a", "roll", stages.Note(Stage.FAILED, "", "No space"), time.clock())
     lines = run.read(store, now)["message"].splitlines()
     assert lines[0].startswith("roll ro: stopped, begun 2026-01-01T00:00:00Z")
     assert lines[1] == "a  failed   since 2026-01-01T00:00:00Z (0 s)  while draining: No space"
