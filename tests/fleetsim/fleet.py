@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Job,
@@ -27,7 +28,7 @@ _SETTLED = 1e-6
 class Fleet:
     """All hosts, all migrations, one clock.
 
-    `start_delay`, `switch_time`: how long a migration takes to begin and to switch over.
+    `start_delay`, `switch_time`, `abort_takes`: how long a migration takes to begin, to switch over, and to end.
     """
 
     def __init__(self, machines: list[Machine], start_delay: float = 0.2) -> None:
@@ -36,6 +37,7 @@ class Fleet:
         self.moves: dict[str, Move] = {}
         self.start_delay = start_delay
         self.switch_time = 0.1
+        self.abort_takes = 0.0
         self.fate: Callable[[str, int], Fate] = lambda _vm, _attempt: Fate()
         self.killed: set[str] = set()  # VMs that ended by what happens, not by what we do
         self.on_change: Callable[[], None] = lambda: None
@@ -301,14 +303,21 @@ class Fleet:
         return True
 
     def abort(self, uuid: str) -> bool:
-        """True: it ended. False: it is too far for that."""
+        """True: it ends, if it does not arrive before. False: it is too far for that."""
         move = self.moves.get(uuid)
         if move is None:
             return True
         if move.stage not in (Stage.STARTING, Stage.PRECOPY):
             return False
-        self.fail(move, Finding(Reason.AbortRequested))
+        if self.abort_takes:
+            self.at(self.clock + self.abort_takes, partial(self._aborted, move))
+        else:
+            self._aborted(move)
         return True
+
+    def _aborted(self, move: Move) -> None:
+        if self.moves.get(move.vm) is move and move.stage in (Stage.STARTING, Stage.PRECOPY):
+            self.fail(move, Finding(Reason.AbortRequested))
 
     # What happens to VMs and hosts
 

@@ -1,4 +1,5 @@
-"""What is wrong with the end of a run. It reads the fleet and the result as data, and knows nothing of the product.
+"""What is wrong with the end of a run. It reads the fleet and the result as data, and knows nothing of how
+the product comes to them.
 
 No assertion is written for a scenario: the end is compared with that of the run that nothing disturbed. What differs
 needs a reason code in the result, of that VM or of the node; or it is what the other hand wanted.
@@ -7,13 +8,15 @@ needs a reason code in the result, of that VM or of the node; or it is what the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Slice
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import rows
 from fleetsim.fleet import Fleet
+from perturb.watch import ACTIVE, Watch
 
-EXECUTES = ("running", "postcopy")
-ACTIVE = (*EXECUTES, "paused", "postcopy_source", "postcopy_failed", "crashed")
 OURS = "virtops.maintenance"
 
 _NEVER_THEIRS = {"claim", "slot", "mark"}
@@ -33,9 +36,11 @@ def facts(fleet: Fleet) -> Facts:
             if domain.marked:
                 found[f"vm {uuid} {name} mark"] = True
         for uuid, owner in machine.claims:
-            found[f"vm {uuid} claim on {name} of {owner}"] = True
+            if owner in fleet.machines:
+                found[f"vm {uuid} claim on {name} of {owner}"] = True
         for uuid, owner in sorted(machine.slots):
-            found[f"vm {uuid} slot on {name} of {owner}"] = True
+            if owner in fleet.machines:
+                found[f"vm {uuid} slot on {name} of {owner}"] = True
         if machine.cordons:
             found[f"node {name} cordons"] = tuple(sorted(machine.cordons))
         if machine.record is not None:
@@ -55,32 +60,16 @@ def digest(fleet: Fleet, times: bool = True) -> str:
     return repr((facts(fleet), more, outcomes, flags, saves))
 
 
-@dataclass
-class Watch:
-    """Looks all the time, for what must never be."""
-
-    fleet: Fleet
-    twice: set[str] = field(default_factory=set)
-    names: dict[str, str] = field(default_factory=dict)  # UUID -> where it was
-    was_active: set[str] = field(default_factory=set)
-    told_of_takeover: bool = False
-
-    def __post_init__(self) -> None:
-        for name, machine in self.fleet.machines.items():
-            for uuid, domain in machine.domains.items():
-                self.names[uuid] = name
-                if domain.state.value in ACTIVE:
-                    self.was_active.add(uuid)
-        self.fleet.on_change = lambda: self.look()  # noqa: PLW0108  (a copy of the fleet must not copy this object)
-
-    def look(self) -> None:
-        seen: set[str] = set()
-        for machine in self.fleet.machines.values():
-            for uuid, domain in machine.domains.items():
-                if domain.state.value in EXECUTES:
-                    if uuid in seen:
-                        self.twice.add(uuid)
-                    seen.add(uuid)
+def plain(outcome: Slice) -> dict[str, Any]:
+    """The result as data."""
+    attempts = {u: [a.reason for a in e.attempts if a.reason] for u, e in outcome.record.vms.items()}
+    vms = {row["uuid"]: {**row, "tried": attempts[row["uuid"]]} for row in rows(outcome.record, outcome.observation)}
+    return {
+        "phase": outcome.phase.value,
+        "certificate": outcome.certificate is not None,
+        "vms": vms,
+        "findings": [finding.to_dict(Platform.LIBVIRT) for finding in outcome.findings],
+    }
 
 
 @dataclass(frozen=True)
@@ -142,6 +131,11 @@ def judge(
         for key in differences(want, got)
         if not explained(key, results, by_others)
     ]
+    found += [Wrong("out_of_order", text) for text in sorted(watch.out_of_order)]
+    said = reasons_of(results)[0]
+    found += [Wrong("out_of_order", text) for uuid, text in watch.unfinished.items() if uuid not in said]
+    watch.unfinished.clear()  # what is said of it later, is of later
+    found += [Wrong("left_behind", text) for result in results for text in result.get("at_word", ())]
     found += _lost(fleet, watch, results, excused)
     found += _false_certificates(fleet, results)
     if last["phase"] in ("Drained", "Active", "Migrated", "Blocked") and not last.get("checked"):

@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Reservation, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Domain, Fate, Move
+from fleetsim.reads import incoming
 from perturb.play import Command, Perturbed, Play, fault
 
 RELEASE = Do.RELEASE
@@ -84,6 +85,7 @@ def on_vm(kind: str, *changes: str) -> Callable[[Any], Any]:
 
         def perturb(play: Play, _platform: Perturbed, _what: str) -> None:
             play.wish = act(play.fleet, play.case.arg)
+            play.watch.theirs.add(play.case.arg)
             play.watch.look()
 
         fault(kind)(perturb)
@@ -228,6 +230,37 @@ def _reboots(play: Play, name: str) -> None:
         play.die()
 
 
+@on_host("other_takes_room", "nothing")
+def _takes_room(play: Play, name: str) -> None:
+    """A drain of a host that is not seen here reserves all that is left there, and gives it back after 10 s. It counts
+    what is reserved, so it takes nothing that is taken."""
+    machine = play.fleet.machines[name]
+    memory = {vm: claim.memory_mib for (vm, _owner), claim in machine.claims.items()}
+    memory.update({u: d.spec.memory_mib for u, d in machine.domains.items() if d.active and u not in memory})
+    free = machine.capacity_mib - sum(memory.values())
+    arriving = incoming(machine).union(vm for vm, _owner in machine.claims)
+    if free <= 0 or len(arriving) >= play.policy.limits.inbound:
+        raise Nothing
+    machine.claims["other", "z"] = Reservation("other", name, "z", free)
+    play.fleet.at(play.fleet.clock + 10.0, lambda: machine.claims.pop(("other", "z"), None))
+
+
+@on_host("other_takes_slots", "nothing")
+def _takes_slots(play: Play, name: str) -> None:
+    """The same of the slots of the cluster, on all hosts that count them."""
+    machines = play.fleet.machines.values()
+    if name != min(play.fleet.machines):
+        raise Nothing  # the case of the first one is the same
+    taken = {vm for machine in machines for vm, _owner in machine.slots}
+    left = play.policy.limits.cluster - len(taken)
+    if left <= 0:
+        raise Nothing
+    slots = {(f"other{number}", "z") for number in range(left)}
+    for machine in machines:
+        machine.slots |= slots
+        play.fleet.at(play.fleet.clock + 10.0, lambda machine=machine: machine.slots.difference_update(slots))
+
+
 @fault("taken_over")
 def _taken_over(play: Play, platform: Perturbed, _what: str) -> None:
     """Between two slices another run of the same host begins, with the same wish or the other one, and ends. This run
@@ -241,3 +274,9 @@ def _other_drain(play: Play, platform: Perturbed, _what: str) -> None:
     """Another host is drained, and given back, while this run stands still between two calls."""
     for intent in ("drained", "active"):
         play.aside(Command(intent, play.case.arg), intent)
+
+
+@fault("other_drain_stays")
+def _other_drain_stays(play: Play, _platform: Perturbed, _what: str) -> None:
+    """Another host is drained, and stays so until this run has said its word."""
+    play.aside(Command("drained", play.case.arg), "drained")

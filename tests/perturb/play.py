@@ -21,14 +21,14 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     NodeRecord,
     Superseded,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Platform, Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.check import check
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, Slice, SliceEnd
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import rows
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import check_owner, start
 from fleetsim.fleet import Fleet
 from fleetsim.platform import ModelPlatform
-from perturb.judge import Watch, digest
+from perturb.judge import digest, plain
+from perturb.watch import Watch, at_word
 
 SLICES = 400  # of one command: more is without end
 
@@ -57,12 +57,13 @@ class Command:
 
 @dataclass
 class Point:
-    """What was about to be done, and how the fleet was. `slice`: its number."""
+    """What was about to be done, and how the fleet was. `slice`: its number. `moving`: does any VM migrate?"""
 
     what: str
     clock: float
     state: str
     slice: int
+    moving: bool
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Play:
     started: set[str] = field(default_factory=set)  # by a host that booted
 
     def __post_init__(self) -> None:
-        self.watch = Watch(self.fleet)
+        self.watch = Watch(self.fleet, self.policy.limits.cluster)
 
     # Points
 
@@ -125,7 +126,7 @@ class Play:
         self.watch.look()
         self.count += 1
         if self.recording:
-            self.points.append(Point(what, self.fleet.clock, digest(self.fleet), self.slices))
+            self.points.append(Point(what, self.fleet.clock, digest(self.fleet), self.slices, bool(self.fleet.moves)))
         if self.count in self.keep:
             self.copies[self.count] = copy.deepcopy(self.fleet)
         words = what.split()
@@ -141,6 +142,8 @@ class Play:
             self.writes_in_check.append(what)
         if self.case is not None and self.count == self.case.at:
             FAULTS[self.case.kind](self, platform, what)
+        if platform.slow and what == f"read {platform.node}":
+            self.pass_events(platform.slow)
         self._fail(platform, what)
 
     def _fail(self, platform: Perturbed, what: str) -> None:
@@ -150,6 +153,12 @@ class Play:
             self.failing = None
         elif what in ("read record", "write record") and self.failing_what in ("all", what):
             raise CallFailed(f"{what}: connection refused")
+
+    def pass_events(self, count: int) -> None:
+        for _number in range(count):
+            until = self.fleet.next_event()
+            if until < self.fleet.clock + 1000.0:
+                self.fleet.advance(until + 0.001)
 
     def aside(self, command: Command, intent: str) -> None:
         """Another command, to its end, before this one goes on."""
@@ -164,6 +173,7 @@ class Play:
     def command(self, command: Command, name: str = "") -> dict[str, Any]:
         """Until it is final, killed, or failed. `name`: the run's."""
         self.runs += 1
+        self.watch.certified.discard(command.node)
         name = name or f"run{self.runs}"
         try:
             found = self._slices(command, name)
@@ -175,8 +185,16 @@ class Play:
         except Superseded as exc:
             found = {"phase": "Superseded", "error": str(exc)}
         found["intent"], found["node"] = command.intent, command.node
+        found["at_word"] = at_word(self.fleet, found)
+        if found["phase"] == "Drained" and not command.check:
+            self.watch.certified.add(command.node)
         self.results.append(found)
         return found
+
+    def _reads(self, node: str) -> dict[str, Any]:
+        what = f"read {node}"
+        since = self.reads_since_act[node]
+        return {"read_at": self.read_at.get(what, 0), "reads_since_act": since, "seen": self.seen.get(what, [])}
 
     def _slices(self, command: Command, name: str) -> dict[str, Any]:
         begun = False
@@ -197,12 +215,12 @@ class Play:
             outcome = Engine(platform, self.policy, record).run(platform.now() + self.seconds, longest_wait=1.0)
             begun = True
             if outcome.ended is SliceEnd.FINAL:
-                found = plain(outcome, self)
+                found = plain(outcome) | self._reads(outcome.record.node)
                 if command.only:
                     platform.end_of_one(outcome)
                 return found
             platform.hook("wait for the next slice")
-            self.last = plain(outcome, self)
+            self.last = plain(outcome)
         raise Endless(f"{command} does not end: {self.last}")
 
 
@@ -222,21 +240,6 @@ class Request:
     to: str = ""
 
 
-def plain(outcome: Slice, play: Play) -> dict[str, Any]:
-    """The result as data."""
-    attempts = {u: [a.reason for a in e.attempts if a.reason] for u, e in outcome.record.vms.items()}
-    vms = {row["uuid"]: {**row, "tried": attempts[row["uuid"]]} for row in rows(outcome.record, outcome.observation)}
-    return {
-        "phase": outcome.phase.value,
-        "certificate": outcome.certificate is not None,
-        "vms": vms,
-        "findings": [finding.to_dict(Platform.LIBVIRT) for finding in outcome.findings],
-        "read_at": play.read_at.get(f"read {outcome.record.node}", 0),
-        "reads_since_act": play.reads_since_act[outcome.record.node],
-        "seen": play.seen.get(f"read {outcome.record.node}", []),
-    }
-
-
 class Perturbed(ModelPlatform):
     """One slice's platform. Between two points it may read of another fleet: as it was."""
 
@@ -244,6 +247,7 @@ class Perturbed(ModelPlatform):
         super().__init__(play.fleet, command.node)
         self._play = play
         self._stale: Fleet | None = None
+        self.slow = 0  # events that happen in the middle of this look
         self.command, self.checking = command, command.check
         self.hook = lambda what: play.hook(self, what)
         self.fails = lambda action: play.refuses(action)  # noqa: PLW0108  (of the time when it is asked)
@@ -289,10 +293,12 @@ class Perturbed(ModelPlatform):
         super().wait(seconds, gather)
 
     def observe(self, record: NodeRecord | None) -> Observation:
+        order = self._order
         try:
             found = super().observe(record)
         finally:
             self.see_all()
+            self._order, self.slow = order, 0
         case = self._play.case
         if case is not None and case.kind.startswith("stale"):
             # Where reads can be late, as those of watches, an outcome does not tell where the VM is by then.
@@ -354,10 +360,15 @@ def _stale_all(play: Play, platform: Perturbed, what: str) -> None:
 @fault("unseen")
 def _unseen(play: Play, platform: Perturbed, what: str) -> None:
     """What it would have seen now is over before it looks. `arg`: how many events later."""
-    for _number in range(play.case.arg):
-        until = play.fleet.next_event()
-        if until < play.fleet.clock + 1000.0:
-            play.fleet.advance(until + 0.001)
+    play.pass_events(play.case.arg)
+
+
+@fault("slow_look")
+def _slow_look(play: Play, platform: Perturbed, what: str) -> None:
+    """This look asks the other hosts first, and this one when `arg` events later: what moves meanwhile is seen at
+    neither."""
+    platform.slow = play.case.arg
+    platform._order = [*(name for name in platform._order if name != platform.node), platform.node]
 
 
 @fault("no_answer")

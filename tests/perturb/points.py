@@ -73,6 +73,7 @@ def cases(run: Recorded) -> Iterator[Case]:
         if point.what == "wait for the next slice":
             yield from (Case("taken_over", at, intent) for intent in ("drained", "active"))
         yield Case("other_drain", at, "b")
+        yield Case("other_drain_stays", at, "b")
         for kind in others.ON_VMS:
             for uuid in run.uuids:
                 yield Case(kind, at, uuid)
@@ -87,7 +88,8 @@ def _late_reads(run: Recorded, at: int, point: Point, last_event: int | None) ->
         return
     slice_before = next((n for n, p in enumerate(run.points, 1) if p.slice == point.slice - 1 and n >= run.first), None)
     # No read is older than what the same process wrote: libvirt answers itself, and a watch knows our own writes.
-    own = max((n for n, p in enumerate(run.points[: at - 1], 1) if p.what.startswith("write")), default=0)
+    writes = ("write", "read claim on ")  # the latter in the middle of one
+    own = max((n for n, p in enumerate(run.points[: at - 1], 1) if p.what.startswith(writes)), default=0)
     for before in sorted({b for b in (last_event, slice_before) if b is not None}):
         if before > own and run.points[before - 1].state != point.state:
             yield Case("stale", at, before)
@@ -95,6 +97,9 @@ def _late_reads(run: Recorded, at: int, point: Point, last_event: int | None) ->
                 yield Case("stale_all", at, before)
     for events in (1, 2, 4):
         yield Case("unseen", at, events)
+    if point.what == "read holders" and point.moving:
+        for events in (1, 2, 3, 4, 6):
+            yield Case("slow_look", at, events)
 
 
 def _errors(point: Point, at: int) -> Iterator[Case]:
@@ -164,14 +169,16 @@ def _end(run: Recorded, number: int, back: bool, play: Play) -> list[Wrong]:
             play.command(command)
     case = play.case
     by_others, excused = _hands(case, play)
-    if case.kind == "other_drain" and case.at > play.results[-1].get("read_at", 0):
+    if case.kind.startswith("other_drain") and case.at > play.results[-1].get("read_at", 0):
         by_others = {uuid: {"all"} for uuid in run.uuids}  # it was moved on after the last look
     if run.scenario.external:
         settle(play)
     if case.at > play.results[-1].get("read_at", 0):
         play.results[-1]["came_later"] = {case.arg}
     back = command.intent == "active"
-    wrong += judge(_loose(want, back, run, play), play.fleet, play.watch, play.results, by_others, excused)
+    stays = {case.arg: {"all"}} if case.kind == "other_drain_stays" else {}
+    theirs = {**by_others, **stays}
+    wrong += judge(_loose(want, back, run, play), play.fleet, play.watch, play.results, theirs, excused)
     if not by_others and not back and not command.check and of_a_moment(case):
         said = verdicts(play.results[-1])
         changed = differences(want, facts(play.fleet)) + differences(run.ends[number], said)
@@ -202,7 +209,9 @@ def verdicts(result: dict[str, Any]) -> Facts:
 
 def of_a_moment(case: Case) -> bool:
     """A fault that is over when it is seen. No reason excuses that it changes the end."""
-    if case.kind in ("stale", "stale_all", "unseen", "lost_answer"):
+    if case.kind in ("stale", "stale_all", "unseen", "slow_look", "lost_answer"):
+        return True
+    if case.kind in ("other_takes_room", "other_takes_slots"):  # for less time than anything waits
         return True
     if case.kind in ("kill", "kill_holder"):
         return case.then == "again"
@@ -236,7 +245,7 @@ def _hands(case: Case, play: Play) -> tuple[dict[str, set[str]], set[str]]:
     if case.kind in others.ON_VMS:
         changes = others.ON_VMS[case.kind]
         return {case.arg: changes}, {case.arg} if "all" in changes else set()
-    if case.kind in others.ON_HOSTS:
+    if case.kind in others.ON_HOSTS and "nothing" not in others.ON_HOSTS[case.kind]:
         changed: dict[str, set[str]] = {case.arg: others.ON_HOSTS[case.kind]}
         changed.update({uuid: {"all"} for uuid in play.fleet.killed | play.started})
         return changed, set(play.fleet.killed)
@@ -250,6 +259,8 @@ def _heal(play: Play) -> None:
     play.fleet.fate = lambda _vm, _attempt: Fate()
     for machine in play.fleet.machines.values():
         machine.reachable = True
+    if play.case.kind == "other_drain_stays":
+        play.aside(Command("active", play.case.arg), "active")
     play.fleet.advance(play.fleet.clock + 61.0)
 
 

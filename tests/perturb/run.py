@@ -14,10 +14,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from perturb.play import Case
 from perturb.points import cases, record, run_case, told
 from perturb.scenarios import SCENARIOS, make
 
-KINDS = ("differences_unexplained", "lost", "twice", "false_certificates", "left_behind", "endless")
+KINDS = ("differences_unexplained", "lost", "twice", "false_certificates", "left_behind", "out_of_order", "endless")
 
 
 @dataclass
@@ -43,6 +44,7 @@ def play(name: str, only: str = "", share: int = 0, seed: int = 1) -> Sum:
     wanted = [case for case in cases(run) if not only or str(case).startswith(only)]
     if share:
         random.Random(f"{seed} {name}").shuffle(wanted)
+        wanted = one_of_each(wanted)
     for case in wanted[: share or None]:
         outcome = run_case(run, case)
         if outcome is None:
@@ -52,6 +54,16 @@ def play(name: str, only: str = "", share: int = 0, seed: int = 1) -> Sum:
         if outcome.wrong or only:
             found.shown.append((name, told(outcome)))
     return found
+
+
+def one_of_each(wanted: list[Case]) -> list[Case]:
+    """One case of each kind, then a second one of each, and so on: some kinds have few points, others all."""
+    count: Counter[str] = Counter()
+    turns = []
+    for case in wanted:
+        count[case.kind] += 1
+        turns.append((count[case.kind], case))
+    return [case for _turn, case in sorted(turns, key=lambda turn: turn[0])]
 
 
 def groups(shown: list[tuple[str, dict[str, Any]]]) -> list[tuple[tuple[str, tuple[str, ...]], list[Any]]]:

@@ -62,6 +62,7 @@ class Scenario:
             rest = {k: about[k] for k in about if k not in spec}
             machines[0].domains[uuid] = Domain(VM(uuid, f"vm{number}", "a", memory_mib=1024, **spec), **rest)
         fleet = Fleet(machines)
+        fleet.abort_takes = 0.3
         fate = self.fate
         fleet.fate = lambda _vm, attempt: fate if attempt == 1 else Fate()
         tick = owner_moves if self.external else None
@@ -143,11 +144,14 @@ def _scenarios() -> Iterator[Scenario]:
 
 
 def _acts(scenario: Scenario) -> dict[str, int]:
-    """The acts of its first command on VMs that say how far it is -> number of the last point of each."""
+    """The acts of its first command on VMs that say how far it is -> number of the last point of each; and of the last
+    one at which a VM moves."""
     play = replace(scenario, commands=scenario.commands[:1]).play(recording=True)
     play.command(scenario.commands[0])
     words = [(point.what.split(), number) for number, point in enumerate(play.points, 1)]
-    return {what[1]: number for what, number in words if what[0] == "write" and what[1] in _TELLING}
+    found = {what[1]: number for what, number in words if what[0] == "write" and what[1] in _TELLING}
+    moving = [number for number, point in enumerate(play.points, 1) if point.moving]
+    return {**found, **({"moving": moving[-1]} if moving else {})}
 
 
 SCENARIOS: list[Scenario] = list(_scenarios())

@@ -32,9 +32,10 @@ from fleetsim.fleet import Fleet
 from fleetsim.machines import Domain, Fate, Machine
 from fleetsim.platform import ModelPlatform
 from perturb import others
-from perturb.judge import ACTIVE, EXECUTES, OURS, digest
+from perturb.judge import OURS, digest
 from perturb.play import Killed, Request
 from perturb.scenarios import POLICY
+from perturb.watch import ACTIVE, EXECUTES
 
 AGES = (1.0, 5.0, 15.0, 40.0, 200.0)  # s: older than this, or not yet
 OWNER = ("owner_starts", "owner_stops", "owner_deletes", "owner_sets_autostart", "owner_pauses", "owner_migrates")

@@ -18,7 +18,7 @@ from . import elsewhere, here, hooks, migrations, restore, stops
 from .actions import Decision, Do, NodePhase
 from .certificate import moving_on, not_cordoned, pods_that_stay, problems, volumes_that_stay
 from .placement import Placement
-from .reconcile import JobStage, Recorded, Situation, judge, most_significant
+from .reconcile import UNDER_WAY, JobStage, Recorded, Situation, judge, most_significant
 from .step import Step
 from .strategy import allows_older
 
@@ -33,6 +33,9 @@ _AT_HOME = frozenset({Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_L
 _ON_ITS_WAY = IN_FLIGHT | {Situation.ARRIVED, Situation.ARRIVED_LEFTOVER}
 # Believed only when two full reads in a row say the same.
 SUSPICIOUS = frozenset({Situation.NOWHERE, Situation.TWICE, Situation.POSTCOPY_LOST})
+# And these, while the end of an attempt is not known: it may have gone over between the reads of its two hosts, and an
+# old definition is what is seen.
+_OFF = frozenset({Situation.STOPPED_HERE, Situation.COLD_ARRIVED, Situation.COLD_DEFINED_TWICE})
 
 
 def decide(
@@ -200,7 +203,8 @@ def _judge_vms(step: Step, vms: list[VM], before: Mapping[str, Situation] | None
     for uuid, entry in step.record.vms.items():
         vm_here = here.get(uuid)
         situation = _situation(step, vm_here, entry)
-        if situation in SUSPICIOUS and not (step.obs.full and before is not None and before.get(uuid) is situation):
+        suspicious = situation in SUSPICIOUS or (situation in _OFF and _recorded(step.obs, entry) in UNDER_WAY)
+        if suspicious and not (step.obs.full and before is not None and before.get(uuid) is situation):
             step.unsure.add(uuid)
             step.decision.read_again |= step.obs.full
         step.here[uuid] = vm_here
@@ -208,7 +212,7 @@ def _judge_vms(step: Step, vms: list[VM], before: Mapping[str, Situation] | None
             entry.paused_by_us = False  # who pauses it from now on is not we
         if _is_another_instance(step, vm_here, entry):
             entry.stop_requests = 0  # what was asked of the one before, this one does not know
-        if vm_here is not None and situation in _AT_HOME and uuid not in arriving:
+        if vm_here is not None and situation in _AT_HOME and uuid not in arriving and uuid not in step.unsure:
             _update_entry(step, entry, vm_here)
         step.situations[uuid] = situation
         step.decision.situations[uuid] = situation

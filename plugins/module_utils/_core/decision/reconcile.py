@@ -89,7 +89,7 @@ def _s(*states: State) -> frozenset[State]:
     return frozenset(states)
 
 
-_UNDER_WAY = frozenset({Recorded.INTENDED, Recorded.HELD})
+UNDER_WAY = frozenset({Recorded.INTENDED, Recorded.HELD})
 _NO_JOB = frozenset({JobStage.NONE})
 
 ROWS: tuple[Row, ...] = (

@@ -9,7 +9,7 @@ from ..model.failed_targets import failed_targets, left_alone
 from ..model.observation import VM, Observation, Sighting, State
 from ..model.policy import Policy, pause_after
 from ..model.record import Ending, NodeRecord, VMRecord
-from ..reasons.reason import Finding, Reason
+from ..reasons.reason import IN_A_QUEUE, Finding, Reason
 from .actions import Action, Decision, Do
 from .placement import Placement
 from .reconcile import Situation, most_significant
@@ -224,6 +224,11 @@ class Step:
             return True
         since = entry.refused_since
         return since is not None and self.obs.now - since > self.policy.pending_timeout
+
+    def refused_to_the_end(self, entry: VMRecord) -> bool:
+        """The same, or it still stands in a queue when the time of the node is over."""
+        queues = entry.finding is not None and entry.finding.reason in IN_A_QUEUE
+        return self.refused_long(entry) or (queues and self.late())
 
     def final_finding(self, entry: VMRecord) -> Finding:
         """Why it is not tried any more: with what stood in the way to the end."""

@@ -267,6 +267,9 @@ def _define_there(step: Step, vm: VM, entry: VMRecord, if_none: Ending) -> None:
         _no_cold_target(step, vm, entry, if_none)
         return
     entry.cold_target = target
+    if step.refused_to_the_end(entry):
+        entry.end(Ending.BLOCKED, vm.node, step.final_finding(entry))
+        return
     step.attempt_or_block(Do.COLD_DEFINE, vm.uuid, target, Reason.StopFailed)
 
 
@@ -293,7 +296,7 @@ def _must_not_leave(vm: VM, entry: VMRecord) -> Finding | None:
 def start_there(step: Step, entry: VMRecord, node: str) -> None:
     """Start it where it was moved; what cannot be started there goes back to where it ran."""
     if entry.move_withdrawn is None:
-        if step.attempt(Do.COLD_START, entry.uuid, node):
+        if not step.refused_to_the_end(entry) and step.attempt(Do.COLD_START, entry.uuid, node):
             entry.ending = Ending.NONE.value
             return
         why = entry.message or "it gave no reason"

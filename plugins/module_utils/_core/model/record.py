@@ -196,6 +196,11 @@ class VMRecord:
         """The last request did not reach the guest."""
         self.stop_requests = max(0, self.stop_requests - 1)
 
+    def untry(self, act: str) -> None:
+        """It was not tried after all: what it needs first was refused."""
+        if act in self.tries:
+            self.tries[act][0] -= 1
+
     @property
     def asked_to_stop(self) -> bool:
         """Did we ask it to stop, in this run or in one before it?"""

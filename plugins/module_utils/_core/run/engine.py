@@ -333,6 +333,7 @@ class Engine:
         """Note why a claim was not granted, and since when none is; not where it only waits in a queue. A target that
         refused is tried again when all have refused."""
         entry.note(why)
+        entry.untry(f"{action.do.value} {action.target}")
         if why.reason in IN_A_QUEUE:
             entry.refused_since = None
         elif entry.refused_since is None:

@@ -1,0 +1,134 @@
+"""What is true at the moment of an act, and at the moment at which a command says its word. It reads the fleet as data,
+and knows nothing of the product.
+
+The end of a run may hide it: a VM that was sent to a host that had its cordon is moved on, a migration that outlived an
+abort arrives. So it is looked at all the time, and once more with each word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Reservation
+from fleetsim.fleet import Fleet
+from fleetsim.machines import Machine, Move
+
+EXECUTES = ("running", "postcopy")
+ACTIVE = (*EXECUTES, "paused", "postcopy_source", "postcopy_failed", "crashed")
+_DONE = ("Drained", "Active", "Migrated")
+
+Place = tuple[str, str, str]  # the target, UUID, owner
+
+
+@dataclass
+class Watch:
+    """Looks all the time, for what must never be. `most`: migrations at a time. `certified`: hosts that were said to
+    be empty, and not given back since. `out_of_order`: acts that came before what they need, in words. `unfinished`:
+    VMs whose place on their new host was given back before they were there with all they had. `theirs`: VMs that others
+    have changed."""
+
+    fleet: Fleet
+    most: int
+    twice: set[str] = field(default_factory=set)
+    names: dict[str, str] = field(default_factory=dict)  # UUID -> where it was
+    was_active: set[str] = field(default_factory=set)
+    told_of_takeover: bool = False
+    certified: set[str] = field(default_factory=set)
+    out_of_order: set[str] = field(default_factory=set)
+    unfinished: dict[str, str] = field(default_factory=dict)
+    theirs: set[str] = field(default_factory=set)
+    _as_it_was: dict[str, tuple[bool, bool]] = field(default_factory=dict)
+    _claims: dict[Place, tuple[Reservation, bool]] = field(default_factory=dict)  # was its target cordoned when made?
+    _moves: dict[str, Move] = field(default_factory=dict)
+    _defined: set[tuple[str, str]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for name, machine in self.fleet.machines.items():
+            for uuid, domain in machine.domains.items():
+                self.names[uuid] = name
+                self._defined.add((name, uuid))
+                self._as_it_was[uuid] = domain.persistent, domain.autostart
+                if domain.state.value in ACTIVE:
+                    self.was_active.add(uuid)
+        self.fleet.on_change = lambda: self.look()  # noqa: PLW0108  (a copy of the fleet must not copy this object)
+
+    def look(self) -> None:
+        self._look_at_claims()
+        seen: set[str] = set()
+        for machine in self.fleet.machines.values():
+            for uuid, domain in machine.domains.items():
+                if domain.state.value in EXECUTES:
+                    if uuid in seen:
+                        self.twice.add(uuid)
+                    seen.add(uuid)
+        for uuid, move in self.fleet.moves.items():
+            if self._moves.get(uuid) is not move and move.asked and move.ours and not move.watched:
+                self._sent(uuid, move.source, self.fleet.machines[move.target])
+        self._moves = dict(self.fleet.moves)
+        defined = {(name, uuid) for name, machine in self.fleet.machines.items() for uuid in machine.domains}
+        for name, uuid in defined - self._defined:
+            owners = [owner for vm, owner in self.fleet.machines[name].claims if vm == uuid]
+            if owners and uuid not in self.fleet.moves:
+                self._sent(uuid, owners[0], self.fleet.machines[name])
+        self._defined = defined
+
+    def _look_at_claims(self) -> None:
+        now = {(m.name, *key): (claim, bool(m.cordons)) for m in self.fleet.machines.values()
+               for key, claim in m.claims.items()}  # fmt: skip
+        for place, (claim, _cordoned) in now.items():
+            if place in self._claims and self._claims[place][0] is claim:
+                now[place] = self._claims[place]
+        for name, uuid, owner in self._claims.keys() - now.keys():
+            self._given_back(uuid, owner, self.fleet.machines[name])
+        self._claims = now
+
+    def _given_back(self, uuid: str, owner: str, target: Machine) -> None:
+        """The reservation of a VM is just taken away."""
+        move, there = self.fleet.moves.get(uuid), target.domains.get(uuid)
+        if uuid in self.theirs:
+            return
+        if move is not None and move.asked and move.ours and (move.source, move.target) == (owner, target.name):
+            self.unfinished[uuid] = f"{uuid} migrates to {target.name}, and its place there is given back"
+        if move is not None or there is None or there.state.value not in ACTIVE:
+            return
+        if there.marked or (there.persistent, there.autostart) != self._as_it_was.get(uuid):
+            self.unfinished[uuid] = f"{uuid} is not finished on {target.name}, and its place there is given back"
+
+    def _sent(self, uuid: str, source: str, target: Machine) -> None:
+        """A VM is just sent there by us."""
+        where = f"{uuid} is sent to {target.name}"
+        _claim, cordoned = self._claims.get((target.name, uuid, source), (None, False))
+        if _claim is None:
+            self.out_of_order.add(f"{where} without a reservation")
+        if cordoned:
+            self.out_of_order.add(f"{where}, which was cordoned before the reservation was made")
+        if target.name in self.certified:
+            self.out_of_order.add(f"{where}, which was certified as empty")
+        memory = {vm: claim.memory_mib for (vm, _owner), claim in target.claims.items()}
+        memory.update({vm: d.spec.memory_mib for vm, d in target.domains.items() if d.active and vm not in memory})
+        if sum(memory.values()) > target.capacity_mib:
+            self.out_of_order.add(f"{where}, which has no room")
+        if len({vm for machine in self.fleet.machines.values() for vm, _owner in machine.slots}) > self.most:
+            self.out_of_order.add(f"{where}, beside as many as may be")
+
+
+def at_word(fleet: Fleet, said: dict[str, Any]) -> list[str]:
+    """What is still under way, or left, when a command says how it ended. `said`: its result."""
+    node, phase = said["node"], said["phase"]
+    if phase not in (*_DONE, "Blocked") or said.get("checked"):
+        return []
+    excused = {uuid for uuid, row in said.get("vms", {}).items() if row["reason"]}
+    if phase == "Blocked" and said["findings"]:
+        excused.update(fleet.moves, *(m.domains for m in fleet.machines.values()))
+    found = [
+        f"{phase}, and {uuid} migrates to {move.target}"
+        for uuid, move in fleet.moves.items()
+        if move.source == node and move.asked and move.ours and (phase in _DONE or uuid not in excused)
+    ]
+    for name, machine in fleet.machines.items():
+        left = {("claim", *key) for key in machine.claims} | {("slot", *key) for key in machine.slots}
+        for what, uuid, owner in sorted(left):
+            if owner == node and uuid not in excused:
+                found.append(f"{phase}, and the {what} of {uuid} on {name} stands")
+    return found
