@@ -29,6 +29,7 @@ from typing import Protocol
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests")]
 
+from bench import ping  # noqa: E402
 from demo import plays, traces  # noqa: E402
 
 from kubesim.kinds import NODES, VMIMS  # noqa: E402
@@ -47,7 +48,7 @@ class Place(Protocol):
     out: list[str]
 
     def start(self, name: str, log: Path, **extra: object) -> subprocess.Popen[bytes]:
-        """A playbook of the collection."""
+        """A playbook of the collection, or the one of this path."""
 
     def moving(self) -> None:
         """Waits until migrations run, which then never end."""
@@ -98,7 +99,8 @@ class Simulator:
 
     def start(self, name: str, log: Path, **extra: object) -> subprocess.Popen[bytes]:
         tool = str(Path(sys.executable).with_name("ansible-playbook"))
-        words = [tool, "-i", str(self._directory / "hosts.json"), f"virtops.maintenance.{name}"]
+        playbook = name if name.startswith("/") else f"virtops.maintenance.{name}"
+        words = [tool, "-i", str(self._directory / "hosts.json"), playbook]
         with open(log, "wb") as stream:
             return subprocess.Popen(
                 [*words, "-e", json.dumps(extra)],
@@ -154,7 +156,7 @@ class Hosts:
             Lab.down("bench")
 
     def start(self, name: str, log: Path, **extra: object) -> subprocess.Popen[bytes]:
-        if name != "abort":
+        if name == "rolling_maintenance":
             for host in self.out:
                 self._lab.shape(host, self.MBIT)
         play = plays.Play(self._lab, name, {**plays.UNMEASURED, **extra})
@@ -184,6 +186,14 @@ class Hosts:
     def tidy(self) -> None:
         for host in self.out:
             self._lab.let_go(host)
+
+
+def printed(place: Place, playbook: Path) -> str:
+    """What a playbook that is no roll prints. It runs where the modules of this platform do."""
+    log = playbook.with_suffix(".log")
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    place.start(str(playbook), log, **(local if isinstance(place, Simulator) else {})).wait(PATIENCE)
+    return log.read_text(encoding="utf-8")
 
 
 def one(place: Place, directory: Path, number: int, pause: float) -> float:
@@ -233,12 +243,13 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bench-abort-") as name:
         directory = Path(name)
         with kind.there(directory, args.vms) as place:
+            ping_s = ping.seconds("all", directory, lambda playbook: printed(place, playbook))
             found = [
                 one(place, directory, number, chance.uniform(0.0, args.late)) for number in range(1, args.count + 1)
             ]
     print(
         f"bench-abort: on={args.on} aborts={len(found)} median={statistics.median(found):.1f} "
-        f"p95={p95(found):.1f} max={max(found):.1f}"
+        f"p95={p95(found):.1f} max={max(found):.1f} ping_s={ping_s:.2f} p95_pings={p95(found) / ping_s:.1f}"
     )
     return 0
 
