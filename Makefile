@@ -306,7 +306,7 @@ test-kill: deps ## kill the run at 20 moments; the same command again must carry
 test-cancel: deps ## cancel 80 rolls in every way; the same command again carries on, or abort.yml gives back
 	$(RUN) tests/cancel/run.py $(CANCEL_ARGS)
 
-chaos: venv ## what happens to a simulated cluster in the middle of a drain or a roll (CASES=40 SEED=S; half an hour)
+chaos: deps ## what happens to a simulated cluster in the middle of a drain or a roll (CASES=40 SEED=S; half an hour), or, CHAOS_ARGS="--on lab", to libvirt hosts (an hour)
 	$(RUN) tests/chaos/run.py $(CASES:%=--cases %) $(SEED:%=--seed %) $(CHAOS_ARGS)
 
 perturb: venv ## a fleet in memory: each scenario once for each point of it and each fault of order (10 minutes)

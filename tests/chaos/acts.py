@@ -24,6 +24,7 @@ class Victim(Protocol):
     excused: set[str]
     gone: set[str]
     nodes: tuple[str, ...]
+    open: bool  # VMs may come to the first node by themselves
 
     def later(self, seconds: float, undo: Callable[[], Any]) -> None:
         """Undo it after so many real seconds, or when everything is healed."""
@@ -129,6 +130,7 @@ def _cordons(on: Victim, dice: random.Random) -> str:
 
 @_act
 def _uncordons(on: Victim, _dice: random.Random) -> str:
+    on.open = True
     on.remote.uncordon(on.nodes[:1])
     return f"somebody uncordons {on.nodes[0]}"
 

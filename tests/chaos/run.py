@@ -6,6 +6,7 @@ import argparse
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -14,16 +15,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from cancel import ways
 from kill.program import guarded, options, say, seeded
 
-from chaos import simulator
-from chaos.simulator import WORDS, Outcome
+from chaos import hosts, simulator
+from chaos.case import WORDS, Outcome
+from lab import Lab, missing
 from lab.names import REPO
 
 PROG = "chaos"
+PLACES = {place.name: place for place in (simulator.PLACE, hosts.PLACE)}
 
 
-def play(seed: int, number: int) -> Outcome:
-    directory = Path(tempfile.mkdtemp(prefix=f"chaos-{number}-"))
-    outcome = simulator.run(simulator.draw(seed, number), directory)
+def play(on: str, seed: int, number: int) -> Outcome:
+    directory = Path(tempfile.mkdtemp(prefix=f"{PROG}-{number}-"))
+    place = PLACES[on]
+    outcome = place.run(place.draw(seed, number), directory)
     if outcome.ok:
         shutil.rmtree(directory)
     return outcome
@@ -38,10 +42,11 @@ def tell(outcome: Outcome) -> None:
         for text in texts:
             say(f"    {word}: {text}")
     if not outcome.ok:
-        kept = REPO / "build" / PROG / str(case.number)
+        kept = REPO / "build" / PROG / f"{case.on}-{case.number}"
         shutil.rmtree(kept, ignore_errors=True)
         shutil.move(outcome.directory, kept)
-        say(f'    kept: {kept}; again: make {PROG} CHAOS_ARGS="--seed {case.seed} --only {case.number}"')
+        words = f"--on {case.on} --seed {case.seed} --only {case.number}"
+        say(f'    kept: {kept}; again: make {PROG} CHAOS_ARGS="{words}"')
 
 
 def last_line(outcomes: list[Outcome]) -> str:
@@ -49,25 +54,46 @@ def last_line(outcomes: list[Outcome]) -> str:
     return f"{PROG}: cases={len(outcomes)} {' '.join(words)}"
 
 
+def played(args: argparse.Namespace, numbers: Sequence[int]) -> Iterator[Outcome]:
+    if args.on == "lab":  # one after another: each takes the whole machine
+        yield from (play(args.on, args.seed, number) for number in numbers)
+        return
+    with ways.simulators(), ProcessPoolExecutor(args.jobs) as pool:
+        yield from pool.map(play, [args.on] * len(numbers), [args.seed] * len(numbers), numbers)
+
+
 def work(args: argparse.Namespace) -> int:
     say(f"seed {args.seed}")
-    numbers = args.only or range(1, args.cases + 1)
     outcomes = []
-    with ways.simulators(), ProcessPoolExecutor(args.jobs) as pool:
-        for outcome in pool.map(play, [args.seed] * len(numbers), numbers):
-            tell(outcome)
-            outcomes.append(outcome)
+    for outcome in played(args, args.only or range(1, args.cases + 1)):
+        tell(outcome)
+        outcomes.append(outcome)
     say(last_line(outcomes))
     return 0 if all(outcome.ok for outcome in outcomes) else 1
 
 
 def parse() -> argparse.Namespace:
     parser = options(PROG, __doc__)
+    parser.add_argument("--on", choices=sorted(PLACES), default="simulator", help="default: simulator")
     parser.add_argument("--cases", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=2, help="simulators at once (default 2)")
     return seeded(parser)
 
 
+def main() -> int:
+    args = parse()
+    lacking = missing() if args.on == "lab" else []
+    if lacking:
+        say("The lab cannot run on this machine:\n  " + "\n  ".join(lacking))
+        return 2
+
+    def after() -> None:
+        ways.end_all()
+        if args.on == "lab" and not args.keep:
+            Lab.down(hosts.name())
+
+    return guarded(PROG, lambda: work(args), after)
+
+
 if __name__ == "__main__":
-    ARGS = parse()
-    sys.exit(guarded(PROG, lambda: work(ARGS), ways.end_all))
+    sys.exit(main())

@@ -38,11 +38,12 @@ def keep(prog: str, case: str, folders: Iterable[Path]) -> Path:
     kept = REPO / "build" / prog / case
     shutil.rmtree(kept, ignore_errors=True)
     for folder in folders:
-        shutil.copytree(folder, kept / folder.name, symlinks=True, ignore=_sockets)
+        shutil.copytree(folder, kept / folder.name, symlinks=True, ignore=sockets)
     return kept
 
 
-def _sockets(folder: str, names: list[str]) -> list[str]:
+def sockets(folder: str, names: list[str]) -> list[str]:
+    """What shutil.copytree leaves out."""
     return [name for name in names if (Path(folder) / name).is_socket()]
 
 

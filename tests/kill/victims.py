@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
 from pathlib import Path
 
-from demo.plays import Play
+from demo.plays import Command
 
 from lab import Host
 
@@ -15,9 +16,10 @@ VICTIMS = ("playbook", "module", "holder")
 TOLD = "playbook, by SIGTERM"
 
 
-def kill(victim: str, play: Play, host: Host) -> bool:
-    """kill -9, or SIGTERM, as soon as there is something to kill. False: the play was over before."""
-    while play.running:
+def kill(victim: str, play: Command, host: Host, seconds: float = math.inf) -> bool:
+    """kill -9, or SIGTERM, as soon as there is something to kill. False: the play, or that time, was over before."""
+    end = time.monotonic() + seconds
+    while play.running and time.monotonic() < end:
         if victim == "playbook":
             return play.kill() > 0
         if victim == TOLD:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from chaos.acts import ACTS
-from chaos.run import last_line
-from chaos.simulator import Outcome, draw, reasons
+import pytest
+from chaos.case import Outcome, Place, reasons
+from chaos.run import PLACES, last_line
 
 
-def test_a_seed_and_a_number_are_a_case_and_each_act_comes_in_turn() -> None:
-    drawn = [draw(7, number) for number in range(1, len(ACTS) + 1)]
-    assert drawn == [draw(7, number) for number in range(1, len(ACTS) + 1)]
-    assert {act for case in drawn for _events, act in case.acts} == set(ACTS)
-    assert {case.roll for case in drawn} == {True, False}
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_a_seed_and_a_number_are_a_case_and_each_act_comes_in_turn(place: Place) -> None:
+    drawn = [place.draw(7, number) for number in range(1, len(place.acts) + 1)]
+    assert drawn == [place.draw(7, number) for number in range(1, len(place.acts) + 1)]
+    assert {act for case in drawn for _events, act in case.acts} == set(place.acts)
+    assert {case.command for case in drawn} == set(place.commands)
 
 
 def test_reasons_are_those_of_the_documentation() -> None:
@@ -19,7 +20,7 @@ def test_reasons_are_those_of_the_documentation() -> None:
 
 
 def test_the_last_line_counts_each_kind() -> None:
-    outcome = Outcome(draw(1, 1))
+    outcome = Outcome(PLACES["simulator"].draw(1, 1))
     outcome.faults["lost"].append("a VM")
     assert (outcome.ok, last_line([outcome])) == (
         False,
