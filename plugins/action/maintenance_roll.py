@@ -52,8 +52,9 @@ _TOLD = ("changed", "answer", "ended", "error", "event", "stats", "ansible_stats
 _REACH_FOR = {"noted": 60, "came_back": 60}
 # Seconds between two tries to reach a host that may be rebooting.
 _AGAIN = 5.0
-# Seconds for which one call waits for the turn: while others work, and while nobody is seen to do anything.
-_WAITS_LONG, _WAITS = 60, 20
+# Seconds for which one call waits for the turn: while nobody is seen to do anything; while others work, of the host
+# whose turn is next, and of those after it.
+_WAITS, _WAITS_NEXT, _WAITS_FAR = 20, 60, 240
 # The first that is asked of the cluster
 _FIRST = ("begun", "planned", "read")
 
@@ -155,6 +156,7 @@ class ActionModule(ActionBase):
         `silent`, but for the last of them."""
         said, changed = Said(self._state), False
         watch: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         alone: float | None = None  # since when no other worker does anything
         while True:
             asks = playbook()[1]
@@ -164,7 +166,8 @@ class ActionModule(ActionBase):
                 alone = None if works else alone or time.monotonic()
                 watch["alone_for"] = time.monotonic() - alone if alone else 0.0
                 # Each call costs a start of the module, on every host that waits.
-                args["slice"] = _WAITS_LONG if works else _WAITS
+                far = _WAITS_NEXT if result.get("is_next") else _WAITS_FAR
+                args["slice"] = far if works else _WAITS
             try:
                 result = call({**args, "watch": watch, "playbook": asks})
             except AnsibleConnectionFailure as exc:

@@ -17,6 +17,7 @@ from .rules import Answer, Ask, Verdict
 
 _PAUSE = 1.0  # seconds between two looks at the record
 _TURN_PAUSE = 3.0  # seconds between two looks at the fleet
+_FAR = 3  # times as long are both pauses of a host before which another one waits
 _RENEW_AFTER = 10.0  # seconds of silence
 
 
@@ -154,14 +155,14 @@ def turn(
         rested = 0.0 if rests is None else now - rests
         verdict = rules.turn(roll, host, fleet, boot_id, clock.wall(), in_vain, left, rested, targets, watched)
         if verdict.answer is Answer.WAIT:
+            is_next = roll.in_stage(Stage.WAITING)[:1] == [host]
             watched = watched or not verdict.rests
             rests, rests_for = (now if rests is None else rests, done) if verdict.rests else (None, 0)
             since = (now if since is None else since) if verdict.for_others else None
             if now >= until:
                 watch = {"since": since, "rests": rests, "rests_for": rests_for, "watched": watched}
-                is_next = roll.in_stage(Stage.WAITING)[:1] == [host]
                 return _answer(verdict, roll, watch=watch, is_next=is_next)
-            _until_changed(store, roll, clock, now + _TURN_PAUSE)
+            _until_changed(store, roll, clock, now, 1 if is_next else _FAR)
             continue
         if verdict.roll is None or write(store, verdict.roll, seen, clock):
             steps = [step.value for step in verdict.steps]
@@ -361,11 +362,11 @@ def without_record() -> RollAnswer:
     return _answer(Verdict(Answer.GO), None, steps=[step.value for step in rules.Step])
 
 
-def _until_changed(store: RollStore, roll: Roll, clock: Clock, until: float) -> None:
+def _until_changed(store: RollStore, roll: Roll, clock: Clock, since: float, times: int) -> None:
     """Another host of the roll is done, or it is another's roll now: that is seen at once. What
-    becomes of the fleet is seen a little later, for it is more to read."""
-    while clock.now() < until:
-        clock.sleep(_PAUSE)
+    becomes of the fleet is seen a little later, for it is more to read. `times`: as long are the pauses."""
+    while clock.now() < since + times * _TURN_PAUSE:
+        clock.sleep(times * _PAUSE)
         found, _seen = store.read()
         if found is None or (found.run, found.beat) != (roll.run, roll.beat):
             return
