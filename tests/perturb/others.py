@@ -10,15 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Reservation, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Domain, Fate, Move
 from fleetsim.reads import incoming
 from perturb.play import Command, Perturbed, Play, fault
-
-RELEASE = Do.RELEASE
 
 
 class Nothing(Exception):

@@ -209,7 +209,7 @@ class Play:
             old = platform.load()
             check_owner(old, request)
             if old is None and request.intent is Intent.ACTIVE and (begun or not command.only):
-                platform.release_left()
+                release_left(platform)
                 return {"phase": NodePhase.ACTIVE.value, "vms": {}, "findings": []}
             record = start(platform, request, old)
             outcome = Engine(platform, self.policy, record).run(platform.now() + self.seconds, longest_wait=1.0)
@@ -238,6 +238,15 @@ class Request:
     of_roll: bool = False
     only: str = ""
     to: str = ""
+
+
+def release_left(platform: ModelPlatform) -> None:
+    """As a restore without a record does: claims of ours that nothing needs."""
+    obs = platform.observe(None)
+    for uuid, claim in obs.claims.items():
+        vm = obs.vms.get(uuid)
+        if uuid not in obs.held and (vm is None or vm.job is None):
+            platform._claims.release(Action(Do.RELEASE, platform.node, uuid, target=claim.target))
 
 
 class Perturbed(ModelPlatform):
@@ -273,14 +282,6 @@ class Perturbed(ModelPlatform):
     def see_all(self) -> None:
         self._stale = None
         self.see(self._play.fleet)
-
-    def release_left(self) -> None:
-        """As a restore without a record does: claims of ours that nothing needs."""
-        obs = self.observe(None)
-        for uuid, claim in obs.claims.items():
-            vm = obs.vms.get(uuid)
-            if uuid not in obs.held and (vm is None or vm.job is None):
-                self._claims.release(Action(Do.RELEASE, self.node, uuid, target=claim.target))
 
     def end_of_one(self, outcome: Slice) -> None:
         """As the service does: the migration of one VM leaves no record, unless something is to be undone."""

@@ -10,7 +10,7 @@ from fleetsim.machines import Fate
 from perturb import others
 from perturb.judge import Facts, Wrong, differences, facts, judge, reasons_of
 from perturb.play import Case, Command, Endless, Play, Point
-from perturb.scenarios import Scenario
+from perturb.scenarios import BY_NAME, Scenario
 
 _ACTS = ("write ",)
 # The errors of the platforms: to an act, and how long they last.
@@ -278,4 +278,4 @@ def told(outcome: Outcome) -> dict[str, Any]:
     }  # fmt: skip
 
 
-__all__ = ["Command", "Recorded", "cases", "record", "run_case", "told"]
+__all__ = ["BY_NAME", "Command", "Recorded", "cases", "record", "run_case", "told"]

@@ -14,10 +14,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
+from perturb import points, rolls
 from perturb.play import Case
-from perturb.points import cases, record, run_case, told
-from perturb.scenarios import SCENARIOS, make
+from perturb.scenarios import BY_NAME
 
+NAMES = (*BY_NAME, *rolls.BY_NAME)
 KINDS = ("differences_unexplained", "lost", "twice", "false_certificates", "left_behind", "out_of_order", "endless")
 
 
@@ -39,20 +40,21 @@ class Sum:
 
 def play(name: str, only: str = "", share: int = 0, seed: int = 1) -> Sum:
     """One scenario. `only`: cases whose name begins so. `share`: so many of them, drawn by `seed`; 0: all."""
-    run = record(make(name))
+    layer: Any = rolls if name in rolls.BY_NAME else points
+    run = layer.record(layer.BY_NAME[name])
     found = Sum(points=len(run.points) - run.first + 1)
-    wanted = [case for case in cases(run) if not only or str(case).startswith(only)]
+    wanted = [case for case in layer.cases(run) if not only or str(case).startswith(only)]
     if share:
         random.Random(f"{seed} {name}").shuffle(wanted)
         wanted = one_of_each(wanted)
     for case in wanted[: share or None]:
-        outcome = run_case(run, case)
+        outcome = layer.run_case(run, case)
         if outcome is None:
             continue
         found.runs += 1
         found.wrong.update({wrong.kind for wrong in outcome.wrong})
         if outcome.wrong or only:
-            found.shown.append((name, told(outcome)))
+            found.shown.append((name, layer.told(outcome)))
     return found
 
 
@@ -87,7 +89,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--show", type=int, default=20)
     options = parser.parse_args()
-    wanted = [name.partition("/") for name in options.scenarios] or [(s.name, "", "") for s in SCENARIOS]
+    wanted = [name.partition("/") for name in options.scenarios] or [(name, "", "") for name in NAMES]
     all_of_it, began = Sum(), time.monotonic()
     with ProcessPoolExecutor(options.jobs) as pool:
         asked = [(name, only, options.share, options.seed) for name, _slash, only in wanted]

@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
@@ -33,7 +32,7 @@ from fleetsim.machines import Domain, Fate, Machine
 from fleetsim.platform import ModelPlatform
 from perturb import others
 from perturb.judge import OURS, digest
-from perturb.play import Killed, Request
+from perturb.play import Killed, Request, release_left
 from perturb.scenarios import POLICY
 from perturb.watch import ACTIVE, EXECUTES
 
@@ -111,7 +110,7 @@ class World:
         try:
             old = platform.load()
             if old is None and request.intent is Intent.ACTIVE:
-                self.release_left(platform)
+                release_left(platform)
                 self.end()
                 return None, platform.writes
             engine = Engine(platform, POLICY, start(platform, request, old))
@@ -131,11 +130,6 @@ class World:
     def end(self) -> None:
         self.begun, self.memory = False, (None, None, {})
         self.number = self.number % 3 + 1
-
-    def release_left(self, platform: Calm) -> None:
-        for uuid, claim in platform.observe(None).claims.items():
-            if uuid not in self.fleet.moves:
-                platform._claims.release(Action(others.RELEASE, "a", uuid, target=claim.target))
 
 
 def digest_of(fleet: Fleet) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 from perturb.points import cases, record
-from perturb.run import KINDS, last_line, play
-from perturb.scenarios import SCENARIOS, make
+from perturb.run import KINDS, NAMES, last_line, play
+from perturb.scenarios import make
 
 from tier import share
 
 SHARE = share(50, quick=12)
 
 
-@pytest.mark.parametrize("name", [scenario.name for scenario in SCENARIOS])
+@pytest.mark.parametrize("name", NAMES)
 def test_nothing_that_happens_at_any_point_is_unexplained(name: str) -> None:
     found = play(name, share=SHARE, seed=20261128)
     assert found.runs > SHARE // 3

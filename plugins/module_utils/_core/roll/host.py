@@ -185,12 +185,14 @@ def _empty(ask: Asked) -> Acts:
     if noted.get("failed"):
         return {**found, **{key: noted[key] for key in ("failed", "msg", "error") if key in noted}}
     left = [one for one in ask.steps if one not in (Step.DRAIN.value, *following)]
+    entries = (noted.get("roll") or {}).get("hosts", ())
+    mine: Result = next((one for one in entries if one["name"] == ask.host), {})
+    if stage is Stage.REBOOTING and mine.get("stage") == Stage.CHECKING.value:  # it has rebooted since its turn
+        stage, following = Stage.CHECKING, []
     # Whether a reboot is needed the host is asked by the playbook, on its own connection.
     auto = {Step.REBOOT.value: "reboot_if_needed"} if ask.reboot == "auto" else {}
     following = [auto.get(one, one) for one in following] + ([] if stage is Stage.AT_WORK else ask.last())
-    entries = (noted.get("roll") or {}).get("hosts", ())
-    boot_id = next((one.get("boot_id", "") for one in entries if one["name"] == ask.host), "")
-    turn = {**ask.turn, "stage": stage.value, "boot_id": boot_id}
+    turn = {**ask.turn, "stage": stage.value, "boot_id": mine.get("boot_id", "")}
     return {**found, "next": following, "steps": left, "turn": turn}
 
 

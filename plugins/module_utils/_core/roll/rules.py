@@ -294,7 +294,7 @@ def _no_place(
 def steps(entry: HostEntry, boot_id: str) -> tuple[Step, ...]:
     """The steps that are left of a host that was begun. Work that ended is not done again, work that had only begun is;
     a reboot is not repeated if the host has another boot id (`boot_id`: the one of now) than before it."""
-    rebooted = bool(boot_id and entry.boot_id and boot_id != entry.boot_id)
+    rebooted = stages.has_rebooted(entry, boot_id)
     if entry.stage is Stage.REBOOTING and rebooted:
         return (Step.CHECK, Step.RESTORE)
     left = _LEFT.get(entry.stage, _ALL)

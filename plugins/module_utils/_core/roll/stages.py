@@ -10,7 +10,7 @@ from typing import Any
 from ..model.tally import renewed
 from . import out_together, words
 from .owner import RollRefused, check_run
-from .record import Clock, Roll, RollRecord, Stage, State, write
+from .record import Clock, HostEntry, Roll, RollRecord, Stage, State, write
 
 # The stages that a host must come from. What nothing stands here for comes after any.
 _AFTER: dict[Stage, frozenset[Stage]] = {
@@ -71,6 +71,11 @@ def with_stage(roll: Roll, host: str, stage: Stage, now: str, boot_id: str = "",
     return new
 
 
+def has_rebooted(entry: HostEntry, boot_id: str) -> bool:
+    """Is this another boot (`boot_id`: that of now) than the one in which its reboot was asked for?"""
+    return bool(boot_id and entry.boot_id and boot_id != entry.boot_id)
+
+
 def is_before_its_first(roll: Roll) -> bool:
     """Only before its first host: one that is half done has to be brought to its end, whatever a plan says."""
     return roll.state is State.RUNNING and all(entry.stage is Stage.WAITING for entry in roll.hosts.values())
@@ -127,13 +132,15 @@ class Note:
 
 
 def come_to(store: RollRecord, host: str, run: str, note: Note, clock: Clock, keepers: Sequence[str] = ()) -> Roll:
-    """The roll as it was written with this note of the host. `keepers`: as Fleet has them. Raises RollTakenOver,
-    RollRefused, RebootsLater."""
+    """The roll as it was written with this note of the host, which for one that has rebooted meanwhile says CHECKING
+    in the place of REBOOTING. `keepers`: as Fleet has them. Raises RollTakenOver, RollRefused, RebootsLater."""
     stage = note.stage
     while True:
         found, seen = store.read()
         roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED, State.ABORTING)
         check_stage(roll, host, stage)
+        if stage is Stage.REBOOTING and host in roll.hosts and has_rebooted(roll.hosts[host], note.boot_id):
+            stage = Stage.CHECKING  # it was asked for by who was killed then, and came after its turn
         first = out_together.reboots_first(roll, host, keepers) if stage is Stage.REBOOTING else []
         if first:
             raise RebootsLater(first)

@@ -69,6 +69,14 @@ def test_it_is_drained_on_its_turn_and_what_comes_next_is_said(
     assert result["left_as"].startswith("it is empty")
 
 
+def test_one_that_has_rebooted_since_its_turn_is_not_rebooted() -> None:
+    """The record says so with the note."""
+    noted = {**NOTED, "roll": {"hosts": [{"name": "b", "stage": "checking", "boot_id": "b-1"}]}}
+    go = {**GO, "steps": ["drain", "reboot", "check", "restore"]}
+    _said, result, _done = play(out(checks=True), go, READY, DRAINED, noted)
+    assert (result["next"], result["turn"]["stage"]) == (["checks"], "checking")
+
+
 def test_how_a_host_is_left_whose_drain_failed_is_told_by_what_its_vms_came_to() -> None:
     vms = [{"verdict": "moved"}, {"verdict": "moved"}, {"verdict": "blocked"}]
     left = words.left_as({"phase": "Blocked", "changed": True, "vms": vms})

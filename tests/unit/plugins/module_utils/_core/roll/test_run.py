@@ -92,8 +92,8 @@ def begin(store: Store, time: Time, runner: str, seconds: float = 200.0) -> dict
     return run.begin(store, ask, time.clock(), time.at + seconds, {})
 
 
-def admit(store: Store, time: Time, host: str, runner: str) -> dict[str, Any]:
-    return run.turn(store, host, runner, "boot", time.clock(), time.at, {}, 60.0)
+def admit(store: Store, time: Time, host: str, runner: str, boot_id: str = "boot") -> dict[str, Any]:
+    return run.turn(store, host, runner, boot_id, time.clock(), time.at, {}, 60.0)
 
 
 def test_of_those_that_wait_one_is_the_next(store: Store, time: Time) -> None:
@@ -454,6 +454,21 @@ def test_a_host_that_reboots_may_be_one_that_keeps_the_record(
     else:
         with pytest.raises(owner.RollUnreadable):
             run.patiently(step, time.clock(), time.at + 60, notes, 100.0)
+
+
+@pytest.mark.parametrize(("boot_id", "stage"), [("1", Stage.REBOOTING), ("", Stage.REBOOTING), ("2", Stage.CHECKING)])
+def test_a_host_that_went_down_after_its_turn_is_not_rebooted_again(
+    store: Store, time: Time, boot_id: str, stage: Stage
+) -> None:
+    """Its reboot was asked for by a playbook that was killed then; the drain of the next one waited until it was up."""
+    begin(store, time, "mine")
+    admit(store, time, "a", "mine")
+    for note in (stages.Note(Stage.EMPTY), stages.Note(Stage.REBOOTING, "1")):
+        run.note(store, "a", "mine", note, time.clock())
+    admit(store, time, "a", "mine", boot_id="1")
+    run.note(store, "a", "mine", stages.Note(Stage.EMPTY), time.clock())
+    run.note(store, "a", "mine", stages.Note(Stage.REBOOTING, boot_id), time.clock())
+    assert store.roll.hosts["a"].stage is stage
 
 
 def test_hosts_that_keep_the_record_do_not_reboot_so_that_too_few_of_them_answer(store: Store, time: Time) -> None:

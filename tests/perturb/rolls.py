@@ -1,0 +1,267 @@
+"""Rolls of two and three hosts, each point, each fault; and what is wrong at their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import State
+from fleetsim.fleet import Fleet
+from fleetsim.machines import Domain, Machine
+from perturb.judge import Wrong, facts
+from perturb.play import Case, Endless, Killed
+from perturb.roll_bed import Playbook
+from perturb.roll_world import World
+
+FAULTS: dict[str, Callable[[World, Playbook, str], None]] = {}
+AFTER = 90.0  # s: what failed for a while works again
+AGAIN = 4  # how often the same command is given
+
+
+def fault(act: Callable[[World, Playbook, str], None]) -> Callable[[World, Playbook, str], None]:
+    FAULTS[act.__name__.strip("_")] = act
+    return act
+
+
+@dataclass(frozen=True)
+class Rolling:
+    """`hosts`: that are rolled; the fleet has one more, and `vms` on each of these."""
+
+    name: str
+    hosts: str = "ab"
+    vms: int = 1
+    most_out: int = 1
+
+    def world(self, case: Case | None = None) -> World:
+        machines = [Machine(name, 16384, link=400.0) for name in (*self.hosts, "z")]
+        for machine in machines[:-1]:
+            for number in range(self.vms):
+                uuid = f"u{machine.name}{number}"
+                machine.domains[uuid] = Domain(VM(uuid, uuid, machine.name, memory_mib=1024), autostart=True)
+        return World(Fleet(machines), self.most_out, case, FAULTS)
+
+
+ROLLS = (
+    Rolling("rolling-empty", vms=0),
+    Rolling("rolling-one-out"),
+    Rolling("rolling-two-out", "abc", vms=0, most_out=2),
+)
+BY_NAME = {scenario.name: scenario for scenario in ROLLS}
+
+
+# What is done at the point of a case
+
+
+@fault
+def kill(_world: World, who: Playbook, _what: str) -> None:
+    """Whoever looks on the same machine sees that it has ended."""
+    who.lives = False
+
+
+@fault
+def kill_elsewhere(_world: World, who: Playbook, _what: str) -> None:
+    """On another machine: the record is no longer renewed, and no more is known."""
+    who.lives = who.seen_dead = False
+
+
+@fault
+def kill_abort(_world: World, who: Playbook, _what: str) -> None:
+    who.lives = False
+
+
+@fault
+def lost_answer(world: World, _who: Playbook, what: str) -> None:
+    world.lose_answer = what == "write roll"
+
+
+@fault
+def silent(world: World, _who: Playbook, _what: str) -> None:
+    """Nobody that keeps the record answers."""
+    world.silent_until = world.fleet.clock + world.case.arg
+
+
+@fault
+def written(world: World, _who: Playbook, _what: str) -> None:
+    """Between a read and the write after it somebody else writes."""
+    world.touch()
+
+
+@fault
+def others_go_on(world: World, who: Playbook, _what: str) -> None:
+    """The other workers of the same playbook, some steps each, while this one stands still."""
+    for _number in range(world.case.arg):
+        for name, steps in [*who.workers.items()]:
+            if not steps.gi_running and name in who.workers:
+                who.go_on(name)
+
+
+@fault
+def second(world: World, who: Playbook, _what: str) -> None:
+    """The same command, given elsewhere, while this playbook lives: it has to be refused."""
+    two = Playbook(world, f"{who.run}-second", who.hosts)
+    two.to_the_end(two.main())
+    if two.began and who.began:
+        world.say("a second playbook carries on a roll that lives")
+
+
+@fault
+def taken_over(world: World, who: Playbook, _what: str) -> None:
+    """The same, and its user says that it is to be taken over."""
+    two = Playbook(world, f"{who.run}-over", who.hosts, take_over=True)
+    two.to_the_end(two.main())
+
+
+@fault
+def aborted(world: World, who: Playbook, _what: str) -> None:
+    Playbook(world, f"{who.run}-abort", who.hosts).to_the_end(Playbook.abort(world.playbooks[-1]))
+
+
+@fault
+def drain_by_hand(world: World, who: Playbook, _what: str) -> None:
+    """A drain of one of its hosts that belongs to no roll asks whether it may."""
+    roll, host = world.roll, world.case.arg
+    if roll is None or roll.state is not State.RUNNING or not who.began:
+        return
+    hand = Playbook(world, "by hand", who.hosts)
+    try:
+        owner.check_host(hand.store, host, hand.run, hand.clock, begun=False, drains=True)
+    except owner.RollRefused:
+        hand.over = True
+        return
+    world.say(f"{host} is drained beside a roll that lives")
+
+
+# The cases, and what is wrong
+
+
+@dataclass
+class Rolled:
+    """The undisturbed one."""
+
+    scenario: Rolling
+    points: list[tuple[str, str]]
+    want: dict[str, Any]
+    first: int = 1
+
+
+def record(scenario: Rolling) -> Rolled:
+    world = scenario.world()
+    one = Playbook(world, "one", tuple(scenario.hosts))
+    found = one.to_the_end(one.main())
+    wrong = judge(world, scenario, {})
+    if found.get("answer") != "done" or wrong:
+        raise ValueError(f"{scenario.name}: the undisturbed roll ends with {found}, {wrong}")
+    return Rolled(scenario, world.points, facts(world.fleet))
+
+
+def cases(run: Rolled) -> Iterator[Case]:
+    seen: set[tuple[str, str]] = set()
+    for at, (what, state) in enumerate(run.points, 1):
+        if (what, state) in seen:
+            continue  # the same is done once more, as in a wait, and all is as it was
+        seen.add((what, state))
+        # Between the note of the stage and the act nobody asks again: who stands still just there is not covered.
+        over = () if what.startswith(("reboot ", "work ")) else ("second", "taken_over", "aborted")
+        for kind in ("kill", "kill_elsewhere", "kill_abort", *over):
+            yield Case(kind, at)
+        if what in ("read roll", "read fleet", "write roll"):
+            for seconds in (0.004, 10.0, 80.0):
+                yield Case("silent", at, seconds)
+        if what == "write roll":
+            yield Case("lost_answer", at)
+            yield Case("written", at)
+        for steps in (1, 2, 4, 12):
+            yield Case("others_go_on", at, steps)
+        for host in run.scenario.hosts:
+            yield Case("drain_by_hand", at, host)
+
+
+@dataclass
+class RollOutcome:
+    case: Case
+    wrong: list[Wrong]
+    world: World
+
+
+def run_case(run: Rolled, case: Case) -> RollOutcome:
+    world = run.scenario.world(case)
+    one = Playbook(world, "one", tuple(run.scenario.hosts))
+    wrong: list[Wrong] = []
+    try:
+        one.to_the_end(one.main())
+        if case.kind == "kill_abort":
+            over = Playbook(world, "abort", one.hosts)
+            over.to_the_end(over.abort())
+        roll = world.roll
+        if roll is not None and roll.state is State.ABORTING:  # a host was down, for example
+            world.pass_time(AFTER)
+            once_more = Playbook(world, "abort again", one.hosts)
+            once_more.to_the_end(once_more.abort())
+        if roll is not None and roll.state in (State.ABORTED, State.ABORTING):
+            wrong += given_back(world)
+        else:
+            again(world, one)
+            wrong += judge(world, run.scenario, run.want)
+    except Endless as exc:
+        wrong.append(Wrong("endless", str(exc)))
+    except Exception as exc:  # whatever the product raises that it does not announce
+        wrong.append(Wrong("differences_unexplained", f"raised {exc!r}"))
+    return RollOutcome(case, wrong + [Wrong("out_of_order", text) for text in world.wrong], world)
+
+
+def again(world: World, one: Playbook) -> None:
+    """The same command, until the roll is over."""
+    for number in range(AGAIN):
+        roll = world.roll
+        if roll is not None and roll.state is State.ENDED:
+            return
+        world.pass_time(AFTER if number else 1.0)
+        next_one = Playbook(world, f"again{number}", one.hosts)
+        next_one.to_the_end(next_one.main())
+
+
+def judge(world: World, scenario: Rolling, want: dict[str, Any]) -> list[Wrong]:
+    """At the end of a roll that was carried on to its end."""
+    roll, found = world.roll, []
+    if roll is None or roll.state is not State.ENDED:
+        why = [p.answer.get("msg") or p.answer.get("message") for p in world.playbooks]
+        found.append(Wrong("endless", f"the roll is {roll and roll.state.value}: {why[-1]}"))
+    for name in scenario.hosts:
+        for what, times in (("worked on", world.worked[name]), ("rebooted", world.fleet.machines[name].boot - 1)):
+            if times != len(world.ids):
+                found.append(Wrong("differences_unexplained", f"{name} is {what} {times} times"))
+    found += given_back(world)
+    if world.watch.twice:
+        found.append(Wrong("twice", str(world.watch.twice)))
+    return found
+
+
+def given_back(world: World) -> list[Wrong]:
+    """No host is out, nothing of a drain is left, and each VM runs once."""
+    found = []
+    for name, machine in world.fleet.machines.items():
+        if machine.cordons:
+            found.append(Wrong("left_behind", f"{name} is cordoned"))
+        if machine.record is not None or machine.claims or machine.slots:
+            found.append(Wrong("left_behind", f"{name} has a record or a claim"))
+    runs = [u for machine in world.fleet.machines.values() for u, d in machine.domains.items() if d.active]
+    found += [Wrong("lost", f"{uuid} does not run") for uuid in sorted(world.was_on - set(runs))]
+    return found
+
+
+def told(outcome: RollOutcome) -> dict[str, Any]:
+    return {
+        "case": str(outcome.case),
+        "wrong": [f"{w.kind}: {w.text}" for w in outcome.wrong],
+        "results": [
+            {"run": p.run, **{key: p.answer[key] for key in ("answer", "msg", "message", "killed") if key in p.answer},
+             "hosts": [str(found.get("msg", ""))[:300] for found in p.results if found.get("failed")]}
+            for p in outcome.world.playbooks
+        ],
+    }  # fmt: skip
+
+
+__all__ = ["BY_NAME", "ROLLS", "Killed", "cases", "record", "run_case", "told"]
