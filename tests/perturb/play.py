@@ -156,8 +156,7 @@ class Play:
 
     def pass_events(self, count: int) -> None:
         for _number in range(count):
-            until = self.fleet.next_event()
-            if until < self.fleet.clock + 1000.0:
+            if (until := self.fleet.next_event()) < self.fleet.clock + 1000.0:
                 self.fleet.advance(until + 0.001)
 
     def aside(self, command: Command, intent: str) -> None:

@@ -145,8 +145,7 @@ class Playbook:
         if "work" in out.get("next", ()) and not out.get("failed"):
             self.world.at(f"work {name}", self)
             self.world.act_on("work", name)
-            self.world.worked[name] += name not in self.world.in_work  # what was interrupted is begun anew
-            self.world.in_work.add(name)
+            self.world.worked.add((self.world.roll_id, name))  # what was interrupted is begun anew
             self.world.pass_time(3.0)
             yield
             self.world.at(f"worked {name}", self)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -44,12 +43,11 @@ class World:
     count: int = 0
     points: list[tuple[str, str]] = field(default_factory=list)  # what, and how all was then
     playbooks: list[Who] = field(default_factory=list)
-    worked: Counter[str] = field(default_factory=Counter)
+    worked: set[tuple[str, str]] = field(default_factory=set)  # roll, host
     wrong: dict[str, None] = field(default_factory=dict)
     lose_answer: bool = False
     silent_until: float = 0.0
     ids: set[str] = field(default_factory=set)  # of rolls that were begun
-    in_work: set[str] = field(default_factory=set)
     _read: tuple[str, bytes] = ("", b"")
 
     def __post_init__(self) -> None:
@@ -64,6 +62,10 @@ class World:
         if self._read[0] != self.text:
             self._read = self.text, pickle.dumps(record.Roll.from_json(self.text))
         return pickle.loads(self._read[1])
+
+    @property
+    def roll_id(self) -> str:
+        return self.roll.id if self.roll is not None else ""
 
     def at(self, what: str, who: Who) -> None:
         """A point."""

@@ -101,9 +101,10 @@ def others_go_on(world: World, who: Playbook, _what: str) -> None:
 @fault
 def second(world: World, who: Playbook, _what: str) -> None:
     """The same command, given elsewhere, while this playbook lives: it has to be refused."""
+    roll = world.roll
     two = Playbook(world, f"{who.run}-second", who.hosts)
     two.to_the_end(two.main())
-    if two.began and who.began:
+    if two.began and roll is not None and roll.state is State.RUNNING:
         world.say("a second playbook carries on a roll that lives")
 
 
@@ -230,7 +231,8 @@ def judge(world: World, scenario: Rolling, want: dict[str, Any]) -> list[Wrong]:
         why = [p.answer.get("msg") or p.answer.get("message") for p in world.playbooks]
         found.append(Wrong("endless", f"the roll is {roll and roll.state.value}: {why[-1]}"))
     for name in scenario.hosts:
-        for what, times in (("worked on", world.worked[name]), ("rebooted", world.fleet.machines[name].boot - 1)):
+        worked = sum(host == name for _roll, host in world.worked)
+        for what, times in (("worked on", worked), ("rebooted", world.fleet.machines[name].boot - 1)):
             if times != len(world.ids):
                 found.append(Wrong("differences_unexplained", f"{name} is {what} {times} times"))
     found += given_back(world)
