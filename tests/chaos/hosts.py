@@ -134,13 +134,13 @@ class Fleet(Ground):
             faults["lost"] += [f"{found}: {text}" for text in guest["disk_errors"] + guest["memory_errors"]]
 
     def _said(self) -> dict[str, set[str]]:
-        """VM -> the reasons that results of the product's give for it."""
+        """VM -> the reasons that results of the product's give for it; "off": it was so before they came to it."""
         said: dict[str, set[str]] = {}
         for path in self.directory.glob("run-*/results.jsonl"):
             for line in path.read_text(encoding="utf-8").splitlines():
                 for row in json.loads(line).get("vms", []):
-                    if row.get("reason"):
-                        said.setdefault(row["name"], set()).add(row["reason"])
+                    if row.get("reason") or row["verdict"] == "off":
+                        said.setdefault(row["name"], set()).add(row.get("reason") or "off")
         return said
 
     def _left(self, said: Mapping[str, set[str]]) -> list[str]:
