@@ -312,7 +312,7 @@ chaos: deps ## what happens to a simulated cluster in the middle of a drain or a
 perturb: venv ## a fleet in memory: each scenario once for each point of it and each fault of order (10 minutes)
 	$(RUN) tests/perturb/run.py $(PERTURB_ARGS)
 
-small-world: venv ## two hosts, two VMs, each interleaving: every command comes to an end (hours; SMALL_WORLD_ARGS="--states N")
+small-world: venv ## two hosts, two VMs, each interleaving: every command comes to an end (hours; SMALL_WORLD_ARGS="--minutes 60")
 	$(RUN) tests/perturb/small_world.py $(SMALL_WORLD_ARGS)
 
 test-two-rolls: deps ## begin two rolls at the same moment, 110 times: one wins

@@ -1,345 +1,288 @@
 """make small-world: two hosts, two VMs, one owner, one controller, one kill, one change of mind; each interleaving.
 
-A state is the fleet, the record on it, and what the process of a run remembers. From each state that is reached: the
-run makes one step, or is killed before one of the writes of its step; time goes by until something happens; an owner
-or a controller acts; a person commands the other thing. Of each state it is proven that the same command, given again,
-ends: Drained, restored, or Blocked with a reason that has a remedy, and that after the remedy it is Drained or
-restored. Two states are one if they differ in times alone, and these fall in the same steps (`AGES`).
+From each state that is reached (`small_state`): the run makes one step, or is killed before one of the writes of its
+step, with the holder or without; time goes by; an owner or a controller acts; a person commands the other thing. Of
+each state it is proven that the same command, given again, ends: Drained, restored, or Blocked with a reason that has
+a remedy, and that after the remedy it is Drained or restored.
 
-perturb/small_world.py [--states N] [--depth D]
+What makes it quick, and why nothing is lost by it:
+
+- What may come next depends on the state of fleet, record and run alone, and not on who may still act. So that is
+  played once for each such state, and the states that are counted (with who may still act) are walked as a graph.
+- A run that comes to a state of which the same is proven is not played on. `Proofs` (in small_proof) knows how many
+  commands the proof of that state took; it counts only if these, with the ones given before, are not more than `AGAIN`.
+  The remedy is followed from the second command of that proof on: a person who follows it later than this run would.
+- A state is counted when its own proof is done, not when it is first seen.
+
+perturb/small_world.py [--states N] [--minutes M] [--processes P]
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
+import multiprocessing
 import pickle
 import sys
 import time
-from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Platform
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, Slice, SliceEnd
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import start
 from fleetsim.fleet import Fleet
-from fleetsim.machines import Domain, Fate, Machine
-from fleetsim.platform import ModelPlatform
 from perturb import others
-from perturb.judge import OURS, digest
-from perturb.play import Killed, Request, release_left
-from perturb.scenarios import POLICY
-from perturb.watch import ACTIVE, EXECUTES
+from perturb.small_proof import WAIT, Proofs, Violation, check
+from perturb.small_state import KINDS, World, first
 
-AGES = (1.0, 5.0, 15.0, 40.0, 200.0)  # s: older than this, or not yet
-OWNER = ("owner_starts", "owner_stops", "owner_deletes", "owner_sets_autostart", "owner_pauses", "owner_migrates")
+WHO = ("owner", "controller", "kill", "person")  # each acts once
+ALWAYS, EVERYBODY = "always", (1 << len(WHO)) - 1
+OWNER = tuple(kind for kind in others.ON_VMS if kind.startswith("owner_"))
 CONTROLLER = ("cordons", "uncordons", "evicts", "reboots")
-AGAIN = 6  # how often a command is given again; from the second time on after the remedy
-_TIMES = ("started", "stop_started", "stop_sent", "stop_asked", "waiting_since", "calm_since", "unread_since")
-_TIMES += ("refused_since", "ended_at", "detaching_since")
-_NOT_STATE = ("wall", "started_wall", "blocked", "off_since", "on_since", "owner_asked", "seconds", "processed", "runs")
 
 
-class Violation(Exception):
-    """What must never be."""
+# What may come next
 
 
-def _fate(_vm: str, _attempt: int) -> Fate:
-    return Fate()
+def acts(world: World, who: str) -> Iterator[tuple[str, World]]:
+    """What an owner, a controller or a person may do now."""
+    for act in OWNER if who == "owner" else CONTROLLER if who == "controller" else ():
+        for subject in ("a", "b") if act in ("cordons", "uncordons", "reboots") else ("u1", "u2"):
+            acted = world.copy()
+            try:
+                others.act(acted.fleet, act, subject)
+            except others.Nothing:
+                continue
+            if act == "reboots" and subject == "a":
+                acted.end()
+            yield f"{act} {subject}", acted
+    if who == "person":
+        turned = world.copy()
+        turned.end()
+        turned.intent = "active" if world.intent == "drained" else "drained"
+        yield turned.intent, turned
 
 
-def _quiet(*_any: Any) -> None:
-    return None
+def kills(world: World, fleets: Iterable[Fleet]) -> Iterator[tuple[str, World]]:
+    """`fleets`: as they were before each write of the step."""
+    for at, fleet in enumerate(fleets, 1):
+        killed = world.copy(fleet)
+        killed.end()
+        yield f"killed before write {at}", killed
+        if any(move.held and move.ours for move in fleet.moves.values()):
+            with_holder = killed.copy()
+            for move in [m for m in with_holder.fleet.moves.values() if m.held and m.ours]:
+                move.held = False
+                if move.stage.value == "starting":
+                    del with_holder.fleet.moves[move.vm]
+            yield f"killed with its holder before write {at}", with_holder
 
 
-class Calm(ModelPlatform):
-    """Reads and writes take a moment. `kill_at`: before which write its process is killed; 0: it lives."""
-
-    kill_at, writes = 0, 0
-
-    def __init__(self, fleet: Fleet, node: str) -> None:
-        super().__init__(fleet, node)
-        self.hook = self._count
-
-    def _count(self, what: str) -> None:
-        self.fleet.advance(self.fleet.clock + 0.005)
-        if what.startswith("write"):
-            self.writes += 1
-            if self.writes == self.kill_at:
-                raise Killed
+# All of them
 
 
 @dataclass
-class World:
-    """One state. `left`: how often each of these may still act."""
+class Next:
+    """What may come after a state. `moves`: who acts -> (what, the state then). `new`: states seen for the first time
+    by this process."""
 
-    fleet: Fleet
-    intent: str = "drained"
-    begun: bool = False
-    number: int = 1
-    memory: tuple[Any, ...] = (None, None, {})  # what the engine remembers between two steps
-    left: dict[str, int] = field(default_factory=lambda: {"owner": 1, "controller": 1, "kill": 1, "person": 1})
-    path: tuple[str, ...] = ()
+    moves: dict[str, list[tuple[str, bytes]]]
+    new: dict[bytes, bytes]
+    wrong: str = ""
 
-    def copy(self) -> World:
-        return pickle.loads(pickle.dumps(self))
 
-    def key(self) -> bytes:
-        now = self.fleet.clock
-        records = {
-            n: _plain(json.loads(m.record), now - m.booted_at) for n, m in self.fleet.machines.items() if m.record
-        }
-        before, empty, refused = self.memory
-        memory = (before, empty is not None, sorted((u, sorted(t)) for u, t in refused.items()))
-        moves = [(u, _age(now - m.since), m.remaining > 0) for u, m in sorted(self.fleet.moves.items())]
-        text = repr((digest_of(self.fleet), records, memory, moves, self.intent, self.begun, sorted(self.left.items())))
-        return hashlib.blake2b(text.encode(), digest_size=12).digest()
+class Worker:
+    """Plays. Each process has one, with proofs of its own."""
 
-    # One step
+    def __init__(self) -> None:
+        self.proofs, self.seen = Proofs(), set[bytes]()
 
-    def step(self, kill_at: int = 0) -> tuple[Slice | None, int]:
-        """(the slice, how many writes it made); None: it was killed."""
-        platform = Calm(self.fleet, "a")
-        platform.kill_at = kill_at
-        request = Request("a", POLICY, Intent(self.intent), f"r{self.number}", begun=self.begun)
+    def __call__(self, task: tuple[bytes, tuple[str, ...]]) -> Next:
+        world: World = pickle.loads(task[0])
+        wanted, found = task[1], Next({who: [] for who in task[1]}, {})
+        fleets: list[Fleet] | None = [] if "kill" in wanted else None
+        done = world.copy()
         try:
-            old = platform.load()
-            if old is None and request.intent is Intent.ACTIVE:
-                release_left(platform)
-                self.end()
-                return None, platform.writes
-            engine = Engine(platform, POLICY, start(platform, request, old))
-            engine._before, engine._empty, engine._refused = self.memory
-            outcome = engine.step()
-            if outcome.ended is SliceEnd.FINAL:
-                engine._save()
-        except Killed:
-            self.end()
-            return None, platform.writes
-        self.begun = True
-        self.memory = (engine._before, engine._empty, engine._refused)
-        if outcome.ended is SliceEnd.FINAL:
-            self.end()
-        return outcome, platform.writes
-
-    def end(self) -> None:
-        self.begun, self.memory = False, (None, None, {})
-        self.number = self.number % 3 + 1
-
-
-def digest_of(fleet: Fleet) -> str:
-    return digest(fleet, times=False)
-
-
-def _age(seconds: float) -> int:
-    return sum(seconds > age for age in AGES)
-
-
-def _plain(value: Any, now: float) -> Any:
-    """The record without what differs by itself; times as ages."""
-    if isinstance(value, dict):
-        found = {}
-        for key, one in value.items():
-            if key in _TIMES:
-                found[key] = _age(now - one) if one else None
-            elif key == "tries":
-                found[key] = {name: (count, _age(now - when)) for name, (count, when) in one.items()}
-            elif key not in _NOT_STATE:
-                found[key] = _plain(one, now)
+            if ALWAYS in wanted:
+                check(world)
+            if ALWAYS in wanted or "kill" in wanted:
+                outcome = done.step(fleets)
+                self._note(found, ALWAYS, "step", done)
+            if ALWAYS in wanted:
+                self.proofs.ends(world, (done.copy(), outcome))
+        except Violation as exc:
+            found.wrong = str(exc)
+        except Exception as exc:  # whatever the product raises
+            found.wrong = f"raised {exc!r}"
+        if ALWAYS in wanted:
+            later = world.copy()
+            later.wait(WAIT)
+            self._note(found, ALWAYS, "time", later)
+        for what, killed in kills(world, fleets or ()):
+            self._note(found, "kill", what, killed)
+        for who in wanted:
+            for what, acted in acts(world, who):
+                self._note(found, who, what, acted)
         return found
-    return [_plain(one, now) for one in value] if isinstance(value, list) else value
 
-
-def first() -> World:
-    machines = [Machine("a", 16384, link=400.0), Machine("b", 16384, link=400.0)]
-    live = VM("u1", "vm1", "a", memory_mib=1024)
-    stop = VM("u2", "vm2", "a", memory_mib=1024, declared_strategy="None")
-    machines[0].domains = {"u1": Domain(live, autostart=True), "u2": Domain(stop, autostart=True)}
-    fleet = Fleet(machines)
-    fleet.fate, fleet.on_change = _fate, _quiet
-    return World(fleet)
-
-
-def following(world: World) -> Iterator[World]:
-    """All states that may come next."""
-    done = world.copy()
-    _outcome, writes = done.step()
-    yield named(done, "step")
-    if world.left["kill"]:
-        for at in range(1, writes + 1):
-            killed = spent(world, "kill")
-            killed.step(at)
-            yield named(killed, f"killed before write {at}")
-    until = world.fleet.next_event()
-    if until < float("inf"):
-        later = world.copy()
-        later.fleet.advance(until + 0.001)
-        yield named(later, "time")
-    for who, acts in (("owner", OWNER), ("controller", CONTROLLER)):
-        for act in acts if world.left[who] else ():
-            for subject in ("a", "b") if act in ("cordons", "uncordons", "reboots") else ("u1", "u2"):
-                acted = spent(world, who)
-                try:
-                    others.act(acted.fleet, act, subject)
-                except others.Nothing:
-                    continue
-                if act == "reboots" and subject == "a":
-                    acted.end()
-                yield named(acted, f"{act} {subject}")
-    if world.left["person"]:
-        turned = spent(world, "person")
-        turned.end()
-        turned.intent = "active" if world.intent == "drained" else "drained"
-        yield named(turned, turned.intent)
-
-
-def spent(world: World, who: str) -> World:
-    new = world.copy()
-    new.left[who] -= 1
-    return new
-
-
-def named(world: World, what: str) -> World:
-    world.path = (*world.path, what)
-    return world
-
-
-# What is proven
-
-
-def check(world: World) -> None:
-    """At this moment."""
-    places = [u for m in world.fleet.machines.values() for u, d in m.domains.items() if d.state.value in EXECUTES]
-    if len(places) != len(set(places)):
-        raise Violation(f"runs twice: {places}")
-
-
-def ends(world: World, proven: set[bytes]) -> None:
-    """The same command again leads to an end. `proven`: states of which that is known."""
-    world, path = world.copy(), []
-    world.left = dict.fromkeys(world.left, 0)
-    said: list[Slice] = []
-    for again in range(AGAIN):
-        outcome = _to_the_end(world, proven, path)
-        if outcome is None or outcome.phase.value in ("Drained", "Active"):
-            if outcome is not None:
-                _nothing_left(world, outcome)
-            break
-        said.append(outcome)
-        if outcome.phase.value != "Blocked":
-            raise Violation(f"ended as {outcome.phase.value}")
-        if again:
-            follow_remedies(world, outcome)
-    else:
-        raise Violation(f"Blocked for ever: {[(e.name, e.ending, e.reason) for e in said[-1].record.vms.values()]}")
-    proven.update(path)
-
-
-def _to_the_end(world: World, proven: set[bytes], path: list[bytes]) -> Slice | None:
-    """None: the rest is known, or there was nothing to restore."""
-    for _step in range(600):
+    def _note(self, found: Next, who: str, what: str, world: World) -> None:
+        if who not in found.moves:
+            return
         key = world.key()
-        if key in proven:
-            return None
-        path.append(key)
-        outcome, _writes = world.step()
-        check(world)
-        if outcome is None:
-            return None
-        if outcome.ended is SliceEnd.FINAL:
-            return outcome
-        if not outcome.decision.read_again:
-            until = min(world.fleet.clock + 4.0, world.fleet.next_event())
-            world.fleet.advance(max(until, world.fleet.clock) + 0.001)
-    raise Violation("endless")
+        found.moves[who].append((what, key))
+        if key not in self.seen:
+            self.seen.add(key)
+            found.new[key] = packed(world)
 
 
-def _nothing_left(world: World, outcome: Slice) -> None:
-    own = world.fleet.machines["a"]
-    if outcome.phase.value == "Drained":
-        if outcome.certificate is None or any(d.state.value in ACTIVE for d in own.domains.values()):
-            raise Violation("false certificate")
-    elif own.record is not None or OURS in own.cordons:
-        raise Violation("left behind: record or cordon")
-    if any(
-        owner == "a" and uuid not in world.fleet.moves
-        for m in world.fleet.machines.values()
-        for uuid, owner in m.claims
-    ):
-        raise Violation("left behind: claim")
+def packed(world: World) -> bytes:
+    return pickle.dumps(world, 5)
 
 
-def follow_remedies(world: World, outcome: Slice) -> None:
-    """What the remedy of each VM's reason says, as a person would do it."""
-    for entry in outcome.record.vms.values():
-        if entry.ending not in ("blocked", "lost"):
-            continue
-        found = entry.finding
-        if found is None or not found.to_dict(Platform.LIBVIRT)["remedy"]:
-            raise Violation(f"{entry.name} is {entry.ending} without a remedy")
-        if found.reason.value == "NoTargetWithCapacity":  # "uncordon a target"
-            world.fleet.machines["b"].cordons.discard("a person")
-            continue
-        domains = [(n, m.domains[entry.uuid]) for n, m in world.fleet.machines.items() if entry.uuid in m.domains]
-        for _name, domain in domains:
-            if domain.state is State.PAUSED:
-                domain.state = State.RUNNING
-        if not domains:  # defined again
-            spec = replace(first().fleet.machines["a"].domains[entry.uuid].spec)
-            world.fleet.machines["a"].domains[entry.uuid] = Domain(spec, autostart=entry.autostart)
-        elif not any(domain.active for _name, domain in domains):
-            domains[0][1].state = State.RUNNING
-            domains[0][1].instance += "r"
+_worker: Worker | None = None
 
 
-def explore(states: int, depth: int) -> tuple[int, int, list[tuple[tuple[str, ...], str]]]:
-    """(how many states, how deep, what is violated and how it was reached). Breadth first."""
-    start_world = first()
-    seen, proven = {start_world.key()}, set()
-    queue, deepest, wrong = deque([start_world]), 0, []
-    while queue and len(seen) < states:
-        world = queue.popleft()
-        if len(world.path) >= depth:
-            continue
-        for new in following(world):
-            key = new.key()
-            if key in seen:
-                continue
-            seen.add(key)
-            deepest = max(deepest, len(new.path))
-            try:
-                check(new)
-                ends(new, proven)
-            except Violation as exc:
-                wrong.append((new.path, str(exc)))
-            queue.append(new)
-    return len(seen), deepest, wrong
+def _work(task: tuple[bytes, tuple[str, ...]]) -> Next:
+    global _worker
+    _worker = _worker or Worker()
+    return _worker(task)
 
 
-def last_line(states: int, depth: int, wrong: int) -> str:
-    return f"small-world: states={states} depth={depth} violations={wrong}"
+def _spent(who: str) -> int:
+    return 0 if who == ALWAYS else 1 << WHO.index(who)
+
+
+class Small:
+    """The graph. A core is a state without who may still act, by number; a state is a core and a set of those."""
+
+    def __init__(self, play: Callable[[list[Any]], Iterable[Next]]) -> None:
+        self._play = play
+        self._numbers: dict[bytes, int] = {}
+        self._packed: list[bytes] = []
+        self._parents: list[tuple[int, str, int]] = []  # from which, by what, how deep
+        self._moves: list[dict[str, tuple[int, ...]]] = []
+        self._seen: set[int] = set()
+        self.states = self.depth = self.cores = 0
+        self.wrong: list[tuple[tuple[str, ...], str]] = []
+
+    def begin(self, worlds: Iterable[World]) -> list[int]:
+        cores = [self._number(world.key(), packed(world), -1, "+".join(world.kinds)) for world in worlds]
+        self._seen.update(states := [core << len(WHO) | EVERYBODY for core in cores])
+        return states
+
+    def _number(self, key: bytes, text: bytes | None, parent: int, what: str) -> int:
+        number = self._numbers.setdefault(key, len(self._packed))
+        if number == len(self._packed):
+            assert text is not None
+            depth = self._parents[parent][2] + 1 if parent >= 0 else 0
+            self._packed.append(text)
+            self._parents.append((parent, sys.intern(what), depth))
+            self._moves.append({})
+        return number
+
+    def path(self, core: int) -> tuple[str, ...]:
+        found: list[str] = []
+        while core >= 0:
+            core, what, _depth = self._parents[core]
+            found.append(what)
+        return tuple(reversed(found))
+
+    def alone(self, states: list[int]) -> list[int]:
+        """These, and all that comes of them by itself and was not seen before. They are proven, and counted."""
+        found: list[int] = []
+        while states:
+            following = self._walk(states, (ALWAYS,))
+            self.states += len(states)
+            found += states
+            states = following
+        return found
+
+    def acted(self, states: list[int]) -> list[int]:
+        """What comes of them by an act and was not seen before."""
+        return self._walk(states, WHO)
+
+    def _walk(self, states: list[int], by: tuple[str, ...]) -> list[int]:
+        wanted: dict[int, list[str]] = {}
+        for state in states:
+            core = state >> len(WHO)
+            acting = [who for who in by if not _spent(who) & ~state and who not in self._moves[core]]
+            if acting and acting != wanted.get(core):
+                wanted[core] = [who for who in by if who in acting or who in wanted.get(core, ())]
+        tasks = [(self._packed[core], tuple(who)) for core, who in wanted.items()]
+        for core, found in zip(wanted, self._play(tasks)):  # noqa: B905  (also on PyPy)
+            for who, moves in found.moves.items():
+                numbers = {self._number(key, found.new.get(key), core, what) for what, key in moves}
+                self._moves[core][who] = tuple(numbers)
+            if ALWAYS in found.moves:
+                self.cores += 1
+                self.depth = max(self.depth, self._parents[core][2])
+            if found.wrong:
+                self.wrong.append((self.path(core), found.wrong))
+            if len(self._moves[core]) > len(WHO):
+                self._packed[core] = b""
+        return [
+            new
+            for state in states
+            for who in by
+            if not _spent(who) & ~state
+            for new in self._new(state & EVERYBODY & ~_spent(who), self._moves[state >> len(WHO)][who])
+        ]
+
+    def _new(self, left: int, numbers: tuple[int, ...]) -> Iterator[int]:
+        for number in numbers:
+            new = number << len(WHO) | left
+            if new not in self._seen:
+                self._seen.add(new)
+                yield new
+
+
+def explore(
+    states: int, minutes: float = 1e9, processes: int = 1, tell: Callable[[str], None] = lambda _text: None
+) -> Small:
+    """First all that comes by itself, then all with one act, with two, ...; each of these breadth first. Until so many
+    states are proven, or so much time is over, or it is interrupted."""
+    began = time.monotonic()
+    pool = multiprocessing.get_context("fork").Pool(processes) if processes > 1 else None
+    worker = Worker()
+    small = Small((lambda tasks: pool.imap(_work, tasks, 8)) if pool else (lambda tasks: map(worker, tasks)))
+    level, acts_done = small.alone(small.begin(first(*kinds) for kinds in combinations(KINDS, 2))), 0
+    try:
+        while level:
+            following: list[int] = []
+            for at in range(0, len(level), 200):
+                following += small.alone(small.acted(level[at : at + 200]))
+                spent = time.monotonic() - began
+                more = f"{acts_done + 1} acts, at {at} of {len(level)}"
+                tell(f"{spent:.0f} s: {last_line(small)} cores={small.cores} ({more})")
+                if small.states >= states or spent > minutes * 60:
+                    return small
+            level, acts_done = following, acts_done + 1
+    except KeyboardInterrupt:
+        tell("stopped")
+    finally:
+        if pool is not None:
+            pool.terminate()
+    return small
+
+
+def last_line(small: Small) -> str:
+    return f"small-world: states={small.states} depth={small.depth} violations={len(small.wrong)}"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--states", type=int, default=1_000_000)
-    parser.add_argument("--depth", type=int, default=1000)
+    parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--processes", type=int, default=2)
     options = parser.parse_args()
-    began = time.monotonic()
-    states, depth, wrong = explore(options.states, options.depth)
+    small = explore(options.states, options.minutes, options.processes, lambda text: print(text, flush=True))
     found: dict[str, list[tuple[str, ...]]] = {}
-    for path, text in wrong:
+    for path, text in small.wrong:
         found.setdefault(text, []).append(path)
     for text, paths in found.items():
         print(f"{text}\n    {len(paths)} times, as {'; '.join(paths[0])}")
-    print(f"{time.monotonic() - began:.0f} s")
-    print(last_line(states, depth, len(wrong)))
-    return 1 if wrong else 0
+    print(f"{small.cores} states of fleet, record and run")
+    print(last_line(small))
+    return 1 if small.wrong else 0
 
 
 if __name__ == "__main__":
