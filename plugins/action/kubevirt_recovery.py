@@ -14,7 +14,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller im
 class ActionModule(Libvirts):
     """The same for a node of KubeVirt."""
 
-    module = "virtops.maintenance.kubevirt_recovery"
+    module = "kubevirt_recovery"
 
     def _of_controller(self) -> dict[str, Any]:
         return {"roll_run": own_run()}

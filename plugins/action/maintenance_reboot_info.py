@@ -14,8 +14,7 @@ from ansible.utils.display import Display
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import reboot
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
-
-MODULE = "virtops.maintenance.maintenance_reboot_info"
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._module import run_module
 
 
 class ActionModule(ActionBase):
@@ -27,7 +26,7 @@ class ActionModule(ActionBase):
         base = super().run(tmp, task_vars)
         args = given(self._task.args)
         try:
-            result = self._execute_module(module_name=MODULE, module_args=args, task_vars=task_vars)
+            result = run_module(self, "maintenance_reboot_info", args, task_vars)
         except AnsibleConnectionFailure as exc:
             return {**base, **asdict(reboot.need_of_lost(str(args.get("node")))), "unreachable": True, "msg": str(exc)}
         line = plain(str(result.get("message") or ""))

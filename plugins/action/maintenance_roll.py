@@ -25,6 +25,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller im
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import Fleet, of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._module import run_module
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import Said, keep_alive, others_work, waits
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import foresee
@@ -119,8 +120,7 @@ class ActionModule(ActionBase):
         return self._execute(self._module, {**self._reach, **told, "request": request})
 
     def _execute(self, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-        module = f"virtops.maintenance.{name}"
-        return dict(self._execute_module(module_name=module, module_args=dict(args), task_vars=self._vars))
+        return run_module(self, name, args, self._vars)
 
     def _read_cluster(self, more: Mapping[str, Any]) -> dict[str, Any]:
         reach = {key: value for key, value in self._reach.items() if key != "lock_namespace"}

@@ -19,11 +19,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, own_uuid, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._module import run_module
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure, lines
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import within
 
-MODULE = "virtops.maintenance.virt_recovery"
+MODULE = "virt_recovery"
 # Seconds for a word from the host. A connection that ssh keeps (ControlPersist) waits for TCP, a quarter of an hour.
 _PATIENCE = 15
 # Its boot id, and whether no QEMU runs there: of a host that lets us see all its processes.
@@ -52,9 +53,7 @@ class ActionModule(ActionBase):
         shown: set[str] = set()
         changed, begun = False, time.monotonic()
         while True:
-            result = self._execute_module(
-                module_name=self.module, module_args={**args, "playbook": playbook()[1]}, task_vars=task_vars
-            )
+            result = run_module(self, self.module, {**args, "playbook": playbook()[1]}, task_vars)
             changed = changed or bool(result.get("changed"))
             result["changed"] = changed
             for line in lines(result, bool(self._task.check_mode)):
@@ -83,9 +82,7 @@ class ActionModule(ActionBase):
     def _of_peer(self, task_vars: Any) -> dict[str, Any]:
         """What a peer sees. One that cannot look says so, and why: it is a view, too."""
         try:
-            result = self._execute_module(
-                module_name=MODULE, module_args={"controller_uuid": own_uuid(), **self._task.args}, task_vars=task_vars
-            )
+            result = run_module(self, MODULE, {"controller_uuid": own_uuid(), **self._task.args}, task_vars)
         except AnsibleConnectionFailure as exc:
             result = {"msg": str(exc)}
         if "view" in result:

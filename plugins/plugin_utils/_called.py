@@ -10,6 +10,7 @@ from ansible.utils.display import Display
 
 from ._controller import own_run, own_uuid
 from ._given import given
+from ._module import run_module
 from ._rules import check_hooks, check_rules
 from ._slices import run_slices
 from ._unanswered import Unanswered
@@ -42,8 +43,7 @@ class Called(ActionBase):
         return {**own, **given(self._task.args)}
 
     def execute(self, module: str, args: Doc) -> Doc:
-        name = f"virtops.maintenance.{module}"
-        return dict(self._execute_module(module_name=name, module_args=args, task_vars=self._vars))
+        return run_module(self, module, args, self._vars)
 
     def call(self, args: Doc) -> Doc:
         return self.execute(self.MODULE, args)
