@@ -246,10 +246,10 @@ def explore(
     small = Small((lambda tasks: pool.imap(_work, tasks, 8)) if pool else (lambda tasks: map(worker, tasks)))
     level, acts_done = small.alone(small.begin(first(*kinds) for kinds in combinations(KINDS, 2))), 0
     try:
-        while level:
+        while level and small.states < states:
             following: list[int] = []
-            for at in range(0, len(level), 200):
-                following += small.alone(small.acted(level[at : at + 200]))
+            for at in range(0, len(level), 20):
+                following += small.alone(small.acted(level[at : at + 20]))
                 spent = time.monotonic() - began
                 more = f"{acts_done + 1} acts, at {at} of {len(level)}"
                 tell(f"{spent:.0f} s: {last_line(small)} cores={small.cores} ({more})")
