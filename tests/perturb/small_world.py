@@ -24,6 +24,7 @@ import multiprocessing
 import pickle
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -97,7 +98,7 @@ class Worker:
         self.proofs, self.seen = Proofs(), set[bytes]()
 
     def __call__(self, task: tuple[bytes, tuple[str, ...]]) -> Next:
-        world: World = pickle.loads(task[0])
+        world: World = pickle.loads(zlib.decompress(task[0]))
         wanted, found = task[1], Next({who: [] for who in task[1]}, {})
         fleets: list[Fleet] | None = [] if "kill" in wanted else None
         done = world.copy()
@@ -135,7 +136,7 @@ class Worker:
 
 
 def packed(world: World) -> bytes:
-    return pickle.dumps(world, 5)
+    return zlib.compress(pickle.dumps(world, 5), 1)  # a million of them have to fit into memory
 
 
 _worker: Worker | None = None
