@@ -36,6 +36,10 @@ def test_a_vm_that_moves_between_two_reads_is_not_lost() -> None:
     assert engine.step().record.vms["u1"].ending in ("", "moved")
 
 
+# The last one takes longest; tests/perturb kills there too.
+KINDS = ["shutdown", "save", pytest.param("cold_migrate", marks=pytest.mark.full)]
+
+
 class Kill(BaseException):
     """kill -9."""
 
@@ -71,7 +75,7 @@ def population():
     )
 
 
-@pytest.mark.parametrize("kind", ["shutdown", "save", "cold_migrate"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_killed_at_every_point_it_is_carried_on_to_the_end(kind: str) -> None:
     policy = on(kind)
     expected = run(population(), policy).phase
@@ -88,7 +92,7 @@ def test_killed_at_every_point_it_is_carried_on_to_the_end(kind: str) -> None:
     assert number > 50
 
 
-@pytest.mark.parametrize("kind", ["shutdown", "save", "cold_migrate"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_killed_at_every_point_it_can_be_undone(kind: str) -> None:
     policy = on(kind)
     for number in points():

@@ -36,7 +36,10 @@ def population(kinds: tuple[str, ...]) -> list[Domain]:
     return made
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# The other two take longest; tests/perturb kills there too.
+@pytest.mark.parametrize(
+    "kind", ["shutdown", "save", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("migrate", "cold_migrate"))]
+)
 def test_killed_at_every_point_it_is_carried_on_and_no_answer_is_lost(kind: str) -> None:
     """A hook may be run twice if it was killed before its answer was written, never after."""
     policy = hooked(on(kind) if kind != "migrate" else ALLOWED)
