@@ -25,6 +25,7 @@ class Nothing(Exception):
 # Acts on one VM -> words of what may differ of it afterwards. "all": it is another VM now, or none.
 ON_VMS: dict[str, set[str]] = {}
 ON_HOSTS: dict[str, set[str]] = {}
+ON_HOSTS_ACTS: dict[str, Callable[[Play, str], None]] = {}
 
 
 def _found(fleet: Fleet, uuid: str, active: bool | None = None) -> list[tuple[str, Domain]]:
@@ -94,6 +95,7 @@ def on_vm(kind: str, *changes: str) -> Callable[[Any], Any]:
 def on_host(kind: str, *changes: str) -> Callable[[Any], Any]:
     def known(act: Callable[[Play, str], None]) -> Any:
         ON_HOSTS[kind] = set(changes)
+        ON_HOSTS_ACTS[kind] = act
 
         def perturb(play: Play, _platform: Perturbed, _what: str) -> None:
             act(play, play.case.arg)

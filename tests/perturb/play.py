@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -96,7 +96,7 @@ class Play:
     dead: bool = False
     writes_in_check: list[str] = field(default_factory=list)
     copies: dict[int, Fleet] = field(default_factory=dict)
-    keep: frozenset[int] = frozenset()  # numbers of points of which a copy is kept
+    keep: Container[int] = ()  # numbers of points of which a copy is kept
     lost_answer: bool = False
     failing: float | None = None  # until when calls fail, by the clock
     failing_what: str = ""

@@ -1,11 +1,24 @@
-"""From a run that nothing disturbed to the list of its points and cases; and one case, played and judged."""
+"""From a run that nothing disturbed to the list of its points and cases; and one case, played and judged.
+
+What is left out of the product of points and faults, by a rule and never by chance:
+
+- As long as nothing of the fleet changes, as in a wait, a call that is made again and again is played at its first and
+  its last time.
+- An act is refused at each of its points with each class of error (`REFUSALS`) once. For how long turns from point to
+  point, so that each point has each duration (`SECONDS`) too, and over three points each class has each duration.
+- Another host is drained meanwhile: given back and not given back at the first point of each call, then in turn.
+- Somebody else's act is no case where there is nothing to act on: it is tried on a copy of the fleet.
+"""
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from fleetsim.fleet import Fleet
 from fleetsim.machines import Fate
 from perturb import others
 from perturb.judge import Facts, Wrong, differences, facts, judge, reasons_of
@@ -22,7 +35,8 @@ SECONDS = (0.0, 10.0, FOR_GOOD)
 @dataclass
 class Recorded:
     """The undisturbed run. `first`: the number of the first point that is perturbed. `wants`: the end of each command;
-    `backs`: of a restore after it. `ends`: what each command says of its end."""
+    `backs`: of a restore after it. `ends`: what each command says of its end. `acts`: state of the fleet -> what others
+    can do then, and with what."""
 
     scenario: Scenario
     points: list[Point]
@@ -31,10 +45,11 @@ class Recorded:
     backs: list[Facts]
     ends: list[Facts]
     uuids: list[str]
+    acts: dict[str, list[tuple[str, str]]]
 
 
 def record(scenario: Scenario) -> Recorded:
-    play = scenario.play(recording=True)
+    play = scenario.play(recording=True, keep=range(10**6))
     first, wants, backs, ends = 1, [], [], []
     for number, command in enumerate(scenario.commands):
         if number == scenario.begin:
@@ -49,7 +64,34 @@ def record(scenario: Scenario) -> Recorded:
         aside.command(Command("active", command.node, command.only))
         settle(aside)
         backs.append(facts(aside.fleet))
-    return Recorded(scenario, list(play.points), first, wants, backs, ends, sorted(play.watch.names))
+    uuids = sorted(play.watch.names)
+    acts: dict[str, list[tuple[str, str]]] = {}
+    for at in range(first, len(play.points) + 1):
+        state = play.points[at - 1].state
+        if state not in acts:
+            acts[state] = _possible(replace(play, case=None), play.copies[at], uuids, scenario.hosts)
+    return Recorded(scenario, list(play.points), first, wants, backs, ends, uuids, acts)
+
+
+def _possible(play: Play, fleet: Fleet, uuids: list[str], hosts: str) -> list[tuple[str, str]]:
+    """Which acts of others there are on this fleet: (kind, subject)."""
+    found = [("host_reboots", name) for name in hosts]
+    wanted = [(kind, uuid) for kind in others.ON_VMS for uuid in uuids]
+    wanted += [(kind, name) for kind in others.ON_HOSTS if kind != "host_reboots" for name in hosts]
+    play.fleet = copy.deepcopy(fleet)
+    for kind, subject in wanted:
+        if kind == "other_takes_slots" and subject != hosts[0]:
+            continue
+        try:
+            if kind in others.ON_VMS:
+                others.ACTS[kind](play.fleet, subject)
+            else:
+                others.ON_HOSTS_ACTS[kind](play, subject)
+        except others.Nothing:  # and nothing was changed
+            continue
+        found.append((kind, subject))
+        play.fleet = copy.deepcopy(fleet)
+    return found
 
 
 def settle(play: Play) -> None:
@@ -57,29 +99,45 @@ def settle(play: Play) -> None:
     play.fleet.advance(play.fleet.clock + 30.0)
 
 
+def told_apart(run: Recorded) -> list[int]:
+    """The numbers of the points that are played: see above."""
+    played: set[int] = set()
+    since: dict[str, int] = {}
+    for at in range(run.first, len(run.points) + 1):
+        point = run.points[at - 1]
+        if at == run.first or run.points[at - 2].state != point.state:
+            played.update(since.values())
+            since.clear()
+        if point.what not in since:
+            played.add(at)
+        since[point.what] = at
+    return sorted(played.union(since.values()))
+
+
 def cases(run: Recorded) -> Iterator[Case]:
     """All of them, by point."""
     last_event: int | None = None
+    count: Counter[str] = Counter()
+    played = set(told_apart(run))
     for at in range(run.first, len(run.points) + 1):
         point = run.points[at - 1]
         if at > run.first and run.points[at - 2].state != point.state:
             last_event = at - 1
+        if at not in played:
+            continue
+        turn, count[point.what] = count[point.what], count[point.what] + 1
         yield from _late_reads(run, at, point, last_event)
         for then in ("again", "back"):
             yield Case("kill", at, None, then)
             if point.what.startswith(_ACTS) or point.what == "wait":
                 yield Case("kill_holder", at, None, then)
-        yield from _errors(point, at)
+        yield from _errors(point, at, turn)
         if point.what == "wait for the next slice":
             yield from (Case("taken_over", at, intent) for intent in ("drained", "active"))
-        yield Case("other_drain", at, "b")
-        yield Case("other_drain_stays", at, "b")
-        for kind in others.ON_VMS:
-            for uuid in run.uuids:
-                yield Case(kind, at, uuid)
-        for kind in others.ON_HOSTS:
-            for name in run.scenario.hosts if kind != "other_takes_slots" else run.scenario.hosts[:1]:
-                yield Case(kind, at, name)
+        for number, kind in enumerate(("other_drain", "other_drain_stays")):
+            if not turn or turn % 2 == number:
+                yield Case(kind, at, "b")
+        yield from (Case(kind, at, subject) for kind, subject in run.acts[point.state])
 
 
 def _late_reads(run: Recorded, at: int, point: Point, last_event: int | None) -> Iterator[Case]:
@@ -102,7 +160,8 @@ def _late_reads(run: Recorded, at: int, point: Point, last_event: int | None) ->
             yield Case("slow_look", at, events)
 
 
-def _errors(point: Point, at: int) -> Iterator[Case]:
+def _errors(point: Point, at: int, turn: int) -> Iterator[Case]:
+    """`turn`: how many points with the same call there were before."""
     for seconds in SECONDS:
         yield Case("no_answer", at, ("b", seconds))
         if point.what in ("read record", "write record"):
@@ -110,9 +169,8 @@ def _errors(point: Point, at: int) -> Iterator[Case]:
     if point.what.startswith(_ACTS) and len(point.what.split()) > 1 and "record" not in point.what:
         yield Case("lost_answer", at)
         if "claim" not in point.what and "slot" not in point.what:
-            for reason in REFUSALS:
-                for seconds in SECONDS:
-                    yield Case("refused", at, (reason, seconds))
+            for number, reason in enumerate(REFUSALS):
+                yield Case("refused", at, (reason, SECONDS[(number + turn) % len(SECONDS)]))
     if point.what == "write record":
         yield Case("lost_answer", at)
 
@@ -126,7 +184,7 @@ class Outcome:
 
 def run_case(run: Recorded, case: Case) -> Outcome | None:
     """None: it was no case, since there was nothing to act on."""
-    keep = frozenset({case.arg} if case.kind in ("stale", "stale_all") else ())
+    keep = {case.arg} if case.kind in ("stale", "stale_all") else ()
     play = run.scenario.play(case=case, keep=keep)
     wrong: list[Wrong] = []
     try:

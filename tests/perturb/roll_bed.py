@@ -239,11 +239,10 @@ class Playbook:
         platform = ModelPlatform(self.world.fleet, node)
         platform.hook = partial(self._before, False)
         of_roll = owner.calling_off(
-            lambda: owner.check_host(self.store, node, self.run, self.clock, request.begun, drains),
-            partial(self._call_off, platform, request),
+            lambda: self._check_host(node, request.begun, drains), partial(self._call_off, platform, request)
         )
         if not drains and not request.begun:
-            stages.note_seen(self.store, node, self.run, record.Stage.RESTORING, self.clock)
+            self._seen(node, record.Stage.RESTORING)
         platform.hook = partial(self._before, of_roll)
         platform.sleep = self.sleep
         old = platform.load()
@@ -260,7 +259,7 @@ class Playbook:
         outcome = owner.calling_off(lambda: engine.run(platform.now() + 4.0, longest_wait=1.0), call_off)
         found = plain(outcome)
         if found["phase"] == "Drained":
-            stages.note_seen(self.store, node, self.run, record.Stage.EMPTY, self.clock)
+            self._seen(node, record.Stage.EMPTY)
         return found if outcome.ended is SliceEnd.FINAL else {**found, "phase": "under way"}
 
     def _before(self, of_roll: bool, what: str) -> None:
@@ -269,8 +268,39 @@ class Playbook:
             self.world.pass_time(0.005)
             return
         self.world.at(what, self)
-        if of_roll:
+        if not of_roll:
+            return
+        try:
             owner.check_write(self.store, self.run)
+        except owner.RollUnreadable:
+            self._believed()
+
+    # What libvirt's `records/roll` does where most of those that keep the record are silent: those that answer are
+    # believed, and what was seen is written again. On KubeVirt the client asks again.
+
+    def _believed(self) -> record.Roll | None:
+        roll = self.world.roll
+        return roll and owner.check_run(roll, self.run, record.State.ABORTING)
+
+    def _check_host(self, node: str, begun: bool, drains: bool) -> bool:
+        try:
+            return owner.check_host(self.store, node, self.run, self.clock, begun, drains)
+        except owner.RollUnreadable:
+            why = owner.refusal(self.world.roll, node, self.run, drains)
+            if why:
+                raise owner.RollRefused(why) from None
+            return self.world.roll is not None and self.world.roll.run == self.run
+
+    def _seen(self, node: str, stage: record.Stage) -> None:
+        until = self.clock.now() + record.NOTE_PATIENCE
+        while True:
+            try:
+                return stages.note_seen(self.store, node, self.run, stage, self.clock)
+            except owner.RollUnreadable:
+                roll = self.world.roll
+                if roll is None or roll.run != self.run or self.clock.now() >= until:
+                    return None
+                self.sleep(3.0)
 
     def _call_off(self, platform: ModelPlatform, request: Request, let_finish: bool) -> None:
         old = platform.load()

@@ -45,7 +45,7 @@ class World:
     playbooks: list[Who] = field(default_factory=list)
     worked: set[tuple[str, str]] = field(default_factory=set)  # roll, host
     wrong: dict[str, None] = field(default_factory=dict)
-    lose_answer: bool = False
+    lose_answer: str = ""  # of the next write: what is told of it
     silent_until: float = 0.0
     ids: set[str] = field(default_factory=set)  # of rolls that were begun
     _read: tuple[str, bytes] = ("", b"")
@@ -116,6 +116,11 @@ class World:
         for name, machine in self.fleet.machines.items():
             if machine.boot > 1 + max(1, len(self.ids)):  # asked for twice before it goes down is once
                 self.say(f"{name} is rebooted twice")
+        ours = [name for name, machine in self.fleet.machines.items() if OURS in machine.cordons]
+        roll = self.roll if ours else None
+        for name in ours:
+            if roll is not None and roll.state is record.State.RUNNING and name in roll.in_stage(record.Stage.WAITING):
+                self.say(f"{name} is being drained, and waits by the record")
 
     def say(self, text: str) -> None:
         self.wrong[text] = None
@@ -152,10 +157,10 @@ class Store:
             return False
         world.text, world.written = roll.to_json(), world.fleet.clock
         world.ids.add(roll.id)
-        if world.lose_answer:
-            world.lose_answer = False
+        told, world.lose_answer = world.lose_answer, ""
+        if told == "nothing":
             raise Lost("the connection broke")
-        return True
+        return told != "changed"
 
     def fleet(self) -> record.Fleet:
         self._reach("read fleet")

@@ -19,6 +19,7 @@ from perturb.roll_world import World
 FAULTS: dict[str, Callable[[World, Playbook, str], None]] = {}
 AFTER = 90.0  # s: what failed for a while works again
 AGAIN = 4  # how often the same command is given
+MOMENTS = ("written", "lost_answer", "others_go_on", "second", "drain_by_hand")  # over when they are seen
 
 
 def fault(act: Callable[[World, Playbook, str], None]) -> Callable[[World, Playbook, str], None]:
@@ -73,8 +74,10 @@ def kill_abort(_world: World, who: Playbook, _what: str) -> None:
 
 
 @fault
-def lost_answer(world: World, _who: Playbook, what: str) -> None:
-    world.lose_answer = what == "write roll"
+def lost_answer(world: World, _who: Playbook, _what: str) -> None:
+    """It is written. `arg`: what is told of it, that nobody answered (libvirt), or, since the client asked again, that
+    somebody had changed it (KubeVirt)."""
+    world.lose_answer = world.case.arg
 
 
 @fault
@@ -166,13 +169,15 @@ def cases(run: Rolled) -> Iterator[Case]:
         seen.add((what, state))
         # Between the note of the stage and the act nobody asks again: who stands still just there is not covered.
         over = () if what.startswith(("reboot ", "work ")) else ("second", "taken_over", "aborted")
+        if state.startswith(f"({State.ENDED!r}"):  # the second one begins another roll then
+            over = over[1:]
         for kind in ("kill", "kill_elsewhere", "kill_abort", *over):
             yield Case(kind, at)
         if what in ("read roll", "read fleet", "write roll"):
             for seconds in (0.004, 10.0, 80.0):
                 yield Case("silent", at, seconds)
         if what == "write roll":
-            yield Case("lost_answer", at)
+            yield from (Case("lost_answer", at, told) for told in ("nothing", "changed"))
             yield Case("written", at)
         for steps in (1, 2, 4, 12):
             yield Case("others_go_on", at, steps)
@@ -193,6 +198,8 @@ def run_case(run: Rolled, case: Case) -> RollOutcome:
     wrong: list[Wrong] = []
     try:
         one.to_the_end(one.main())
+        if case.kind in MOMENTS or (case.kind == "silent" and case.arg < 1.0):
+            wrong += goes_on(one)
         if case.kind == "kill_abort":
             over = Playbook(world, "abort", one.hosts)
             over.to_the_end(over.abort())
@@ -211,6 +218,18 @@ def run_case(run: Rolled, case: Case) -> RollOutcome:
     except Exception as exc:  # whatever the product raises that it does not announce
         wrong.append(Wrong("differences_unexplained", f"raised {exc!r}"))
     return RollOutcome(case, wrong + [Wrong("out_of_order", text) for text in world.wrong], world)
+
+
+def goes_on(one: Playbook) -> list[Wrong]:
+    """After a fault of a moment no second command is needed: this one ends well, and no host of it has failed. Before
+    it has begun, whoever gave the command is there, and nothing was done."""
+    if not one.began:
+        return []
+    failed = [str(found.get("msg")) for found in one.results if found.get("failed")]
+    if one.answer.get("answer") == "done" and not failed:
+        return []
+    said = one.answer.get("answer") or one.answer.get("msg")
+    return [Wrong("differences_unexplained", f"a moment's fault: the roll ends with {said}: {', '.join(failed)}")]
 
 
 def again(world: World, one: Playbook) -> None:

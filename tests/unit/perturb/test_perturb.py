@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from perturb.points import cases, record
+from perturb.points import REFUSALS, SECONDS, cases, record, told_apart
 from perturb.run import KINDS, NAMES, last_line, play
 from perturb.scenarios import make
 
@@ -35,7 +35,27 @@ def test_what_was_found_once_stays_repaired(name: str, kind: str) -> None:
 def test_each_point_has_its_cases() -> None:
     run = record(make("round-live"))
     numbers = {case.at for case in cases(run)}
-    assert numbers == set(range(run.first, len(run.points) + 1))
+    assert numbers == set(told_apart(run))
+    seen = {(point.what, point.state) for point in run.points[run.first - 1 :]}
+    assert {(run.points[at - 1].what, run.points[at - 1].state) for at in numbers} == seen
+
+
+def test_thinning_loses_no_kind() -> None:
+    """Each point of an act has each class of error, and each duration; another host is drained both ways in it."""
+    run = record(make("roll-live"))
+    by_point: dict[int, list[tuple[str, float]]] = {}
+    drains: dict[str, set[str]] = {}
+    for case in cases(run):
+        if case.kind == "refused":
+            by_point.setdefault(case.at, []).append(case.arg)
+        if case.kind.startswith("other_drain"):
+            drains.setdefault(run.points[case.at - 1].what, set()).add(case.kind)
+    assert len(by_point) > 10
+    for refusals in by_point.values():
+        assert sorted(reason for reason, _seconds in refusals) == sorted(REFUSALS)
+        assert {seconds for _reason, seconds in refusals} == set(SECONDS)
+    assert set(drains) == {run.points[at - 1].what for at in told_apart(run)}
+    assert all(len(kinds) == 2 for kinds in drains.values())
 
 
 def test_the_last_line() -> None:

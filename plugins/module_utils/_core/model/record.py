@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import Enum
+from functools import cache
 from typing import Any, TypeVar
 
 from ..reasons.reason import Finding, Reason
@@ -342,15 +343,21 @@ def check(*parts: Any) -> None:
                 raise ValueError(f"{about.name} is {type(value).__name__}, expected {about.type}")
 
 
-def _fits(value: Any, kind: str) -> bool:
+@cache
+def _parsed(kind: str) -> tuple[tuple[type, ...], str]:
+    """(what it may be; none: a class, which its own fields were checked for; what each in it has to be)."""
     outer, _, inner = kind.removesuffix("]").partition("[")
-    if outer not in _KINDS:  # a class, which its own fields were checked for
+    return _KINDS.get(outer, ()), inner.partition(", ")[2] or inner
+
+
+def _fits(value: Any, kind: str) -> bool:
+    kinds, each = _parsed(kind)
+    if not kinds:
         return True
-    if not isinstance(value, _KINDS[outer]) or (isinstance(value, bool) and outer != "bool"):
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         return False
-    each = inner.partition(", ")[2] or inner
     values: Any = value.values() if isinstance(value, dict) else value
-    return not inner or all(_fits(one, each) for one in values)
+    return not each or all(_fits(one, each) for one in values)
 
 
 def _check(record: NodeRecord) -> None:
