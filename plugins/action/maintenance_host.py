@@ -24,7 +24,10 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered im
 _SPEC: dict[str, Any] = {
     "state": {
         "type": "str",
-        "choices": ["looked", "reached", "out", "empty", "healthy", "back", "home", "drained", "active", "checked"],
+        "choices": [
+            *("looked", "reached", "out", "empty", "reboots", "healthy", "back", "home"),
+            *("drained", "active", "checked"),
+        ],
         "required": True,
     },
     "platform": {"type": "str", "choices": ["libvirt", "kubevirt"], "default": "libvirt"},

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action.reboot import ActionModule as Reboot
 from ansible.utils.display import Display
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import too_old
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.reboot import in_vain
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.own_boot import BOOT_ID
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import clocks, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import within
 
@@ -52,16 +54,26 @@ def _why(exc: Exception) -> str:
 
 
 class ActionModule(Reboot):
-    """Ansible's reboot, which says nothing until it has ended."""
+    """Ansible's reboot, which says nothing until it has ended, and asks nobody before it."""
 
     def do_until_success_or_timeout(self, action: Any, *args: Any, **more: Any) -> Any:
         return super().do_until_success_or_timeout(partial(self._told.tries, action), *args, **more)
 
+    def get_shutdown_command_args(self, distribution: Any) -> Any:
+        """The last that Ansible asks for, right before it gives the command: the host has been read until then."""
+        playbook()
+        why = too_old(self._host, self._asked, clocks()) if self._asked else ""
+        if why:
+            raise AnsibleActionFail(plain(why))
+        return super().get_shutdown_command_args(distribution)
+
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        host = str((task_vars or {}).get("inventory_hostname"))
+        playbook()
+        self._host = host = str((task_vars or {}).get("inventory_hostname"))
         self._told = Told(host, Display().display)
         self._task.args = dict(self._task.args)
         before = str(self._task.args.pop("boot_id", "") or "")
+        self._asked: dict[str, float] = dict(self._task.args.pop("asked", None) or {})
         result = super().run(tmp, task_vars)
         if result.get("failed"):
             now = self._boot_id()

@@ -21,7 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import tally, undone
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned, terms, words
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ASKED_SPEC, ROLL_SPEC
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, own_uuid, playbook
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import clocks, own_run, own_uuid, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import Fleet, of_inventory
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
@@ -117,7 +117,9 @@ class ActionModule(ActionBase):
         """`asked`: the request, and with it the state, if it is another one, and what the module is told of us."""
         request = {key: value for key, value in asked.items() if key in ROLL_SPEC}
         told = {"state": asked.get("state", self._state), "playbook": asked.get("playbook", "")}
-        return self._execute(self._module, {**self._reach, **told, "request": request})
+        since = clocks()
+        found = self._execute(self._module, {**self._reach, **told, "request": request})
+        return {**found, "asked": since} if told["state"] == "noted" else found
 
     def _execute(self, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
         return run_module(self, name, args, self._vars)

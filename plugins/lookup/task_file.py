@@ -26,6 +26,12 @@ options:
     description: Whether the tasks are included by a role, where C(meta=end_role) is possible.
     type: bool
     default: true
+  asked:
+    description:
+      - When the record of a roll was asked whether to go on with the host, as C(turn.asked) of
+        M(virtops.maintenance.maintenance_host) says. If the controller stood still since, that is an error.
+    type: dict
+    default: {}
 """
 
 EXAMPLES = r"""
@@ -47,14 +53,20 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import too_old
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import clocks
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._task_file import why_not
 
 
 class LookupModule(LookupBase):
-    """Raises AnsibleLookupError for the first file that cannot be run."""
+    """Raises AnsibleLookupError for the first file that cannot be run, or may not be any more."""
 
     def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         self.set_options(var_options=variables, direct=kwargs)
+        asked = self.get_option("asked")
+        late = too_old(str((variables or {}).get("inventory_hostname")), asked, clocks()) if asked else ""
+        if late:
+            raise AnsibleLookupError(late)
         for path in terms:
             fault = why_not(str(path), self._loader, bool(self.get_option("role")))
             if fault:

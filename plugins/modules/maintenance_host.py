@@ -23,11 +23,12 @@ options:
       - V(looked) checks it before the roll, for the plan. What it finds is shown, and is no failure here.
         V(reached) tries the connection that a reboot would need, RV(unreached); without one in O(reboot) it is skipped.
       - V(out) waits for the turn of O(roll_host), checks it and drains it. V(empty) drains it again,
-        as after work on it. V(healthy) waits until it is healthy. V(back) does that too, restores it
+        as after work on it. V(reboots) asks the record right before its reboot whether it is still to be
+        done. V(healthy) waits until it is healthy. V(back) does that too, restores it
         and records that it is done. V(home) moves O(moves) back to where they were before the roll.
       - Outside of a roll V(drained), V(active) and V(checked) drain a host, restore it, or check it.
     type: str
-    choices: [looked, reached, out, empty, healthy, back, home, drained, active, checked]
+    choices: [looked, reached, out, empty, reboots, healthy, back, home, drained, active, checked]
     required: true
   platform:
     description: What the host runs.
@@ -70,7 +71,7 @@ options:
     elements: str
     default: []
   turn:
-    description: With O(state=empty) and O(state=back) what RV(turn) said before.
+    description: With O(state=empty), O(state=reboots), O(state=healthy) and O(state=back) what RV(turn) said before.
     type: dict
     default: {}
   work:
@@ -102,7 +103,9 @@ options:
     choices: [blockers, node_blockers, nothing]
     default: node_blockers
   healthy_within:
-    description: Seconds for which the check is made again, two seconds apart, while the host has blockers.
+    description:
+      - Seconds for which the check is made again, two seconds apart, while the host has blockers. With
+        O(state=reboots) those for which its reboot is waited for, to be shown.
     type: int
     default: 0
   reach_for:
@@ -184,8 +187,9 @@ answer:
 next:
   description:
     - What comes before it is brought back, of V(hooks), V(work), V(reboot), V(reboot_if_needed) and V(checks), in this
-      order. After hooks and work it is asked again.
-  returned: with O(state=out) and O(state=empty)
+      order. After hooks and work it is asked again. With O(state=reboots) V(reboot), or nothing if it has rebooted
+      since.
+  returned: with O(state=out), O(state=empty) and O(state=reboots)
   type: list
   elements: str
   sample: [work]
@@ -197,7 +201,7 @@ steps:
   sample: [reboot, check, restore]
 turn:
   description: What the record said when the host had its turn.
-  returned: with O(state=out) and O(state=empty)
+  returned: with O(state=out), O(state=empty), O(state=reboots) and O(state=healthy)
   type: dict
   contains:
     position:
@@ -215,6 +219,13 @@ turn:
     targets:
       description: Where the plan sends its VMs, as in O(planned).
       type: dict
+    asked:
+      description: When the record was asked last whether to go on, by the controller's clocks, in seconds.
+      type: dict
+      sample: {boot: 5212.7, wall: 1772398980.1}
+    boot_id:
+      description: With O(state=reboots) the boot id of the host before its reboot.
+      type: str
 event:
   description:
     - For notifications. C(event) is V(begin), V(done), V(failed) or V(end); C(host), its name, or empty; C(message), a

@@ -26,6 +26,13 @@ options:
     description: The boot id of the host before the reboot. With it a failure says whether the host went down at all.
     type: str
     default: ''
+  asked:
+    description:
+      - When the record of a roll was asked whether the host is still to be rebooted, as C(turn.asked) of
+        M(virtops.maintenance.maintenance_host) says. If the controller stood still since, the host is not rebooted,
+        and the task fails. Nothing for a reboot outside of a roll.
+    type: dict
+    default: {}
 extends_documentation_fragment:
   - virtops.maintenance._attributes
 attributes:

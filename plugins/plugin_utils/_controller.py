@@ -7,6 +7,7 @@ import hashlib
 import multiprocessing
 import os
 import signal
+import time
 from contextlib import suppress
 
 from ansible.errors import AnsibleActionFail
@@ -25,6 +26,12 @@ def own_uuid(path: str = PRODUCT_UUID) -> str:
             return stream.read().strip()
     except OSError:
         return ""
+
+
+def clocks() -> dict[str, float]:
+    """Seconds, by a clock that goes on while the machine sleeps, where the system has one, and by the wall clock."""
+    boot = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return {"boot": time.clock_gettime(boot), "wall": time.time()}
 
 
 def playbook() -> tuple[int, str]:

@@ -32,7 +32,10 @@ WORDS = ("lost", "twice", "false_certificates", "false_blocked", "unfinished", "
 LONGEST = 600.0  # s of one command, on a busy machine: it has deadlines of its own
 TRIES = 4
 _REASONS = REPO / "docs" / "reasons.md"
-_PLAIN = r"aborted|cannot be reached|in use|interrupted|does not answer|took over|Superseded|UNREACHABLE"
+PLAIN = re.compile(
+    "aborted|cannot be reached|in use|interrupted|does not answer|took over|Superseded|UNREACHABLE"
+    "|was ended by SIG|gave no answer"
+)
 
 
 @dataclass(frozen=True)
@@ -254,7 +257,7 @@ class Runner:
         text = command.text
         if command.process.returncode < 0 or any(re.search(rf"\b{code}\b", text) for code in self._known):
             return
-        if not re.search(_PLAIN, text):
+        if not PLAIN.search(text):
             self.out.faults["unexplained"].append(f"{playbook}: {_last(text)}")
 
 

@@ -153,10 +153,13 @@ class Playbook:
         if out.get("failed") or out.get("answer") in ("done", "closed"):
             return out
         if "reboot" in out.get("next", ()):
-            yield from self.reboot(name, out["turn"].get("boot_id", ""))
+            still = yield from self.step("reboots", name, turn=out["turn"])
+            if still.get("failed"):
+                return still
+            yield from self.reboot(name) if still["next"] else ()
         return (yield from self.step("back", name, turn=out["turn"], healthy_within=PATIENCE))
 
-    def reboot(self, name: str, before: str) -> Steps:
+    def reboot(self, name: str) -> Steps:
         """As ansible.builtin.reboot: ask it, then wait until it is another boot."""
         fleet, machine = self.world.fleet, self.world.fleet.machines[name]
         self.world.at(f"reboot {name}", self)

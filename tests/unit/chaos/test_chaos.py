@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from chaos.case import Outcome, Place, reasons
+from chaos.case import PLAIN, Outcome, Place, reasons
 from chaos.run import PLACES, last_line
+
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._module import without_answer
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
@@ -17,6 +19,11 @@ def test_a_seed_and_a_number_are_a_case_and_each_act_comes_in_turn(place: Place)
 
 def test_reasons_are_those_of_the_documentation() -> None:
     assert {"VMLost", "NoTargetWithCapacity"} <= reasons()
+
+
+@pytest.mark.parametrize("code", [-9, 137, 1])
+def test_a_module_that_was_ended_is_explained_by_that(code: int) -> None:
+    assert PLAIN.search(without_answer({"rc": code, "module_stdout": "", "module_stderr": "no"}, "The module"))
 
 
 def test_the_last_line_counts_each_kind() -> None:

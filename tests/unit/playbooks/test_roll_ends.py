@@ -142,6 +142,34 @@ def test_a_host_that_an_abort_gave_back_while_it_was_asked_is_not_rebooted(roll:
     assert roll.steps == steps("host-a")[:2]
 
 
+def test_a_host_that_has_rebooted_while_it_was_asked_is_not_rebooted_again(roll: Roll) -> None:
+    """By itself, or because who was killed had told it to."""
+    record = f"{roll.steps_file}.roll"
+    other = f'sed -i \'s/"boot_id":"boot"/"boot_id":"boot before"/\' {record}'
+    roll.write("needrestart", f"#!/bin/sh\n{other}\necho 'NEEDRESTART-KSTA: 3'\n")
+    (roll.folder / "needrestart").chmod(0o755)
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=auto")
+    assert code == 0, text
+    assert "host-a is not rebooted: it has rebooted since" in text and "would reboot the control node" not in text
+    assert roll.steps == steps("host-a")
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [("at work", ("-e", "maintenance_tasks=file.yml")), ("checking", ("-e", "maintenance_checks=file.yml"))],
+)
+def test_a_controller_that_stood_still_runs_no_file_of_the_user(roll: Roll, stage: str, words: tuple[str, ...]) -> None:
+    """Meanwhile somebody may have taken the host over, and put it back into service."""
+    roll.write("file.yml", "- ansible.builtin.debug: {msg: it is done}\n")
+    code, text = roll.run(f"stood still after {stage}", "-e", "maintenance_hosts=host-a", *words)
+    assert code == 2 and '"msg": "it is done"' not in text, text
+    assert "stood still for" in text and "give the same command again" in text
+    assert _record(roll)["state"] == "stopped"
+    assert f"host-a {'active'}" not in roll.steps
+    code, text = roll.run("", "-e", "maintenance_hosts=host-a", *words)
+    assert code == 0 and '"msg": "it is done"' in text, text
+
+
 @pytest.mark.full
 def test_a_host_that_was_lost_in_its_work_does_not_go_on_when_another_one_fails(roll: Roll) -> None:
     """Both are out. Ansible clears the errors of all hosts at once, also of those that are lost."""

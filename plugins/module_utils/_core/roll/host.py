@@ -12,7 +12,7 @@ from typing import Any
 from ..model.record import Ending
 from ..model.tally import tally
 from ..reasons.reason import Platform, Reason
-from . import table, words
+from . import reboot, table, words
 from .owner import RollTakenOver
 from .record import Stage
 from .rules import Answer, Step
@@ -185,15 +185,33 @@ def _empty(ask: Asked) -> Acts:
     if noted.get("failed"):
         return {**found, **{key: noted[key] for key in ("failed", "msg", "error") if key in noted}}
     left = [one for one in ask.steps if one not in (Step.DRAIN.value, *following)]
-    entries = (noted.get("roll") or {}).get("hosts", ())
-    mine: Result = next((one for one in entries if one["name"] == ask.host), {})
+    mine = _entry(noted, ask.host)
     if stage is Stage.REBOOTING and mine.get("stage") == Stage.CHECKING.value:  # it has rebooted since its turn
         stage, following = Stage.CHECKING, []
     # Whether a reboot is needed the host is asked by the playbook, on its own connection.
     auto = {Step.REBOOT.value: "reboot_if_needed"} if ask.reboot == "auto" else {}
     following = [auto.get(one, one) for one in following] + ([] if stage is Stage.AT_WORK else ask.last())
-    turn = {**ask.turn, "stage": stage.value, "boot_id": mine.get("boot_id", "")}
+    turn = {**ask.turn, "stage": stage.value, "asked": noted.get("asked")}
     return {**found, "next": following, "steps": left, "turn": turn}
+
+
+def _entry(noted: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    """The host in the roll as a note of it has returned that."""
+    entries = (noted.get("roll") or {}).get("hosts", ())
+    return next((one for one in entries if one["name"] == host), {})
+
+
+def _reboots(ask: Asked) -> Acts:
+    """Is it still to be rebooted? The last question before it, which the note of its stage may be minutes before: its
+    tools were asked whether it needs that."""
+    noted = yield ask.note(Stage.REBOOTING)
+    if _failed(noted):
+        return noted
+    mine = _entry(noted, ask.host)
+    due = mine.get("stage") != Stage.CHECKING.value
+    yield Act("show", {"lines": [reboot.begins(ask.healthy_within) if due else reboot.was_done()]}, ask.turn)
+    turn = {**ask.turn, "boot_id": mine.get("boot_id", ""), "asked": noted.get("asked")}
+    return {"changed": True, "next": [Step.REBOOT.value] if due else [], "turn": turn}
 
 
 def _healthy(ask: Asked) -> Acts:
@@ -208,6 +226,15 @@ def _healthy(ask: Asked) -> Acts:
         return {"changed": True}
     yield Act("show", {"lines": found.get("node_blockers", ())}, ask.turn)
     return {"changed": True, "failed": True, "msg": found["not_ready"]}
+
+
+def _checks(ask: Asked) -> Acts:
+    """Wait until it is healthy, which may take minutes, and ask again before the user's checks."""
+    found = yield from _healthy(ask)
+    if found.get("failed"):
+        return found
+    noted = yield ask.note(Stage.CHECKING)
+    return {**found, **noted} if _failed(noted) else {**found, "turn": {**ask.turn, "asked": noted.get("asked")}}
 
 
 def _back(ask: Asked) -> Acts:
@@ -327,7 +354,8 @@ def _failed(found: Mapping[str, Any]) -> bool:
 _IN_A_ROLL: dict[str, Callable[[Asked], Acts]] = {
     "out": _out,
     "empty": _empty,
-    "healthy": _healthy,
+    "reboots": _reboots,
+    "healthy": _checks,
     "back": _back,
     "home": _home,
 }

@@ -19,6 +19,9 @@ from .record import OVER, Clock, Fleet, Roll, RollRecord, Stage, State
 # Seconds. The playbook writes every 10 s; a controller without a processor for half a minute is
 # alive. The price: the same command given again after a kill waits for a minute.
 LEASE = 60.0
+# Seconds for which an answer of the roll is acted on, from when it was asked for: within LEASE nobody takes a roll for
+# dead, and the act needs some of them.
+FRESH = 0.75 * LEASE
 _PAUSE = 1.0  # seconds between two looks at the record
 T = TypeVar("T")
 
@@ -81,6 +84,21 @@ def check_run(roll: Roll | None, run: str, *also: State) -> Roll:
             error.let_finish = roll.let_finish
         raise error
     return roll
+
+
+def too_old(host: str, asked: Mapping[str, float], now: Mapping[str, float]) -> str:
+    """Why the last answer of the roll about this host is not acted on any more, or empty. A controller may have been
+    stopped since, or have slept, and the host may be in service again.
+
+    `asked`: when it was asked for, by several clocks, as some stand still with their machine; `now`: by the same ones.
+    """
+    passed = max(now[clock] - at for clock, at in asked.items())
+    if passed <= FRESH:
+        return ""
+    return (
+        f"the controller stood still for {passed:.0f} s after it had asked the roll whether to go on with {host}, "
+        "which may be in service again by now. So nothing more was done there; give the same command again"
+    )
 
 
 def calling_off(work: Callable[[], T], call_off: Callable[[bool], None]) -> T:

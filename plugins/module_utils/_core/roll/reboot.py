@@ -61,6 +61,15 @@ def need_of_lost(host: str) -> Need:
     return Need(reboot=True, known=False, message=f"{host} did not say whether it needs a reboot")
 
 
+def begins(patience: int) -> str:
+    """`patience`: seconds."""
+    return f"reboots; it is waited for, for {patience} s at most (maintenance_reboot_timeout)"
+
+
+def was_done() -> str:
+    return "is not rebooted: it has rebooted since the roll recorded that it would"
+
+
 def in_vain(host: str, why: str, elapsed: float, before: str, now: str) -> str:
     """Explain a failed reboot. Ansible reports the same (`why`) whether a host never went down or did not come
     up. `before`, `now`: its boot id; empty: it is not known."""

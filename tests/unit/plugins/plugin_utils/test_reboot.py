@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action.reboot import ActionModule as Ansibles
 
 from ansible_collections.virtops.maintenance.plugins.action import maintenance_host_reboot
@@ -47,6 +49,50 @@ def test_ansible_tries_by_the_method_that_ours_is_called_by() -> None:
     """It is no promise of Ansible's: without it only the lines are missing."""
     assert [*inspect.signature(Ansibles.do_until_success_or_timeout).parameters][:2] == ["self", "action"]
     assert "boot time has not changed" in inspect.getsource(Ansibles.check_boot_time)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sleeps", "reboots"),
+    [({"boot": 0.0, "wall": 0.0}, 10.0, True), ({"boot": 0.0, "wall": 0.0}, 60.0, False), ({}, 60.0, True)],
+)
+def test_a_host_is_not_rebooted_after_its_controller_stood_still(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, float], sleeps: float, reboots: bool
+) -> None:
+    """Ansible asks the host much before its reboot: that is over when the clock is read."""
+    given, clock = [], [0.0]
+
+    def looks_for_shutdown(_self: ActionModule, **_words: object) -> dict[str, object]:
+        clock[0] += sleeps
+        return {"files": [{"path": "/sbin/shutdown"}]}
+
+    def gives(_self: ActionModule, command: str, **_words: object) -> dict[str, object]:
+        given.append(command)
+        return {"rc": 0}
+
+    monkeypatch.setattr(ActionModule, "_execute_module", looks_for_shutdown)
+    monkeypatch.setattr(ActionModule, "_low_level_execute_command", gives)
+    monkeypatch.setattr(maintenance_host_reboot, "clocks", lambda: {"boot": 0.0, "wall": clock[0]})
+    monkeypatch.setattr(maintenance_host_reboot, "playbook", lambda: (1, ""))
+    action = ActionModule.__new__(ActionModule)
+    action._task = SimpleNamespace(args={}, action="reboot")
+    action._host, action._asked = "host-a", asked
+    debian = {"name": "debian", "version": "12", "family": "debian"}
+    with nullcontext() if reboots else pytest.raises(AnsibleActionFail, match="stood still for 60 s"):
+        action.perform_reboot({}, debian)
+    assert [command.split()[0] for command in given] == ["/sbin/shutdown"] * reboots
+
+
+def test_a_worker_whose_playbook_was_killed_reboots_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended() -> tuple[int, str]:
+        raise AnsibleActionFail("ansible-playbook ended")
+
+    monkeypatch.setattr(maintenance_host_reboot, "playbook", ended)
+    action = ActionModule.__new__(ActionModule)
+    action._host, action._asked = "host-a", {}
+    with pytest.raises(AnsibleActionFail):
+        action.get_shutdown_command_args({})
+    with pytest.raises(AnsibleActionFail):
+        action.run()
 
 
 def test_what_ansible_tries_is_tried_as_it_was() -> None:

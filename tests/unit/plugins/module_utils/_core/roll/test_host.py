@@ -22,7 +22,8 @@ NOT_READY = {**READY, "node_blockers": [BLOCKER], "blockers": [BLOCKER]}
 DRAINED = {"phase": "Drained", "changed": True, "ended": "final", "vms": []}
 FAILED = {"failed": True, "msg": "no"}
 GONE = {"unreachable": True, "msg": "no route"}
-NOTED = {"answer": "go"}
+ASKED = {"boot": 1.0, "wall": 2.0}
+NOTED = {"answer": "go", "asked": ASKED}
 
 
 def play(asked: Asked, *answers: dict[str, Any]) -> tuple[list[str], dict[str, Any], list[Act]]:
@@ -60,10 +61,9 @@ def out(**more: Any) -> Asked:
 def test_it_is_drained_on_its_turn_and_what_comes_next_is_said(
     more: dict[str, Any], steps: list[str], stage: str, following: list[str], left: list[str] | None
 ) -> None:
-    noted = {**NOTED, "roll": {"hosts": [{"name": "b", "boot_id": "b-1"}]}}
-    said, result, done = play(out(**more), {**GO, "steps": steps}, READY, DRAINED, noted)
+    said, result, done = play(out(**more), {**GO, "steps": steps}, READY, DRAINED, NOTED)
     assert said == ["admitted", "preflight", "show", "drain", stage]
-    assert result["next"] == following and result["turn"] == {**TURN, "stage": stage, "boot_id": "b-1"}
+    assert result["next"] == following and result["turn"] == {**TURN, "stage": stage, "asked": ASKED}
     assert result["steps"] == (left or ["check", "restore"])
     assert done[3].turn == TURN
     assert result["left_as"].startswith("it is empty")
@@ -75,6 +75,35 @@ def test_one_that_has_rebooted_since_its_turn_is_not_rebooted() -> None:
     go = {**GO, "steps": ["drain", "reboot", "check", "restore"]}
     _said, result, _done = play(out(checks=True), go, READY, DRAINED, noted)
     assert (result["next"], result["turn"]["stage"]) == (["checks"], "checking")
+
+
+@pytest.mark.parametrize(
+    ("stage", "following", "line"),
+    [
+        ("rebooting", ["reboot"], "reboots; it is waited for, for 900 s at most (maintenance_reboot_timeout)"),
+        ("checking", [], "is not rebooted: it has rebooted since the roll recorded that it would"),
+    ],
+)
+def test_right_before_its_reboot_the_roll_is_asked_again(stage: str, following: list[str], line: str) -> None:
+    noted = {**NOTED, "roll": {"hosts": [{"name": "b", "stage": stage, "boot_id": "b-1"}]}}
+    said, result, done = play(Asked("reboots", "b", turn=TURN, healthy_within=900), noted)
+    assert said == ["rebooting", "show"] and done[1].options["lines"] == [line]
+    assert result["next"] == following and result["turn"] == {**TURN, "boot_id": "b-1", "asked": ASKED}
+
+
+def test_one_that_was_taken_over_meanwhile_is_not_rebooted() -> None:
+    said, result, _done = play(Asked("reboots", "b", turn=TURN), {**FAILED, "error": "RollTakenOver"})
+    assert said == ["rebooting"] and result["failed"] and "next" not in result
+
+
+@pytest.mark.parametrize("noted", [NOTED, FAILED])
+def test_before_the_checks_of_the_user_the_roll_is_asked_again(noted: dict[str, Any]) -> None:
+    """That the host is healthy may have been waited for, for a quarter of an hour."""
+    asked = Asked("healthy", "b", turn=TURN, healthy_within=900)
+    said, result, _done = play(asked, NOTED, NOT_READY, READY, noted)
+    assert said == ["checking", "preflight", "show", "preflight", "checking"]
+    assert result.get("failed", False) is (noted is FAILED)
+    assert noted is FAILED or result["turn"]["asked"] == ASKED
 
 
 def test_how_a_host_is_left_whose_drain_failed_is_told_by_what_its_vms_came_to() -> None:
@@ -239,7 +268,7 @@ def test_one_that_stays_ill_gets_nothing_back() -> None:
 
 def test_a_host_that_waits_says_for_what_every_fifteen_seconds() -> None:
     asked = Asked("healthy", "b", healthy_within=60)
-    said, _result, done = play(asked, NOTED, *[GONE] * 3, *[NOT_READY] * 20, READY)
+    said, _result, done = play(asked, NOTED, *[GONE] * 3, *[NOT_READY] * 20, READY, NOTED)
     lines = [line for act in done if act.kind == "show" for line in act.options["lines"]]
     assert [line.partition(": ")[2] for line in lines] == ["no route", "NodeNotReady", "NodeNotReady"]
     assert lines[0] == "b is not healthy yet, waiting 60 s at most: no route"
@@ -248,8 +277,8 @@ def test_a_host_that_waits_says_for_what_every_fifteen_seconds() -> None:
 
 
 def test_the_users_checks_were_the_gate() -> None:
-    said, _result, _done = play(Asked("healthy", "b"), NOTED, READY)
-    assert said == ["checking", "preflight"]
+    said, _result, _done = play(Asked("healthy", "b"), NOTED, READY, NOTED)
+    assert said == ["checking", "preflight", "checking"]
     said, _result, _done = play(Asked("back", "b", checks=True), {"phase": "Active"}, NOTED)
     assert said == ["restore", "done"]
 
