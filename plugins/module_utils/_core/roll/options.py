@@ -60,6 +60,9 @@ ASKED_SPEC: dict[str, Any] = {
 }
 
 
+_AT_THE_END = ("homeward", "ended", "aborted")
+
+
 def answer_of(
     params: Mapping[str, Any], store: RollStore, here: Clock, boot_id: Callable[[], str], check: bool = False
 ) -> run.RollAnswer:
@@ -86,6 +89,8 @@ def answer_of(
         ),
         "aborted": lambda: run.aborted(store, runner, here),
     }
+    if state in _AT_THE_END:  # hours were worked for it, and the last host may be a keeper that has just rebooted
+        return run.patiently(of_the_roll[state], here, until, params["watch"], NOTE_PATIENCE)
     if state in of_the_roll:
         return of_the_roll[state]()
     if not host:
