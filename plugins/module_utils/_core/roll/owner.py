@@ -96,8 +96,9 @@ def too_old(host: str, asked: Mapping[str, float], now: Mapping[str, float]) -> 
     if passed <= FRESH:
         return ""
     return (
-        f"the controller stood still for {passed:.0f} s after it had asked the roll whether to go on with {host}, "
-        "which may be in service again by now. So nothing more was done there; give the same command again"
+        f"{passed:.0f} s ago the roll was asked whether to go on with {host}, which may be in service again by now: "
+        "the controller stood still, or the host answers too slowly. So nothing more was done there; give the same "
+        "command again"
     )
 
 
