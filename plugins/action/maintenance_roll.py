@@ -42,7 +42,7 @@ _OWN_SPEC: dict[str, Any] = {
     "plan_file": {"type": "str", "default": ""},  # begun, planned: its order and times stand
     "restored": {"type": "dict", "default": {}},  # noted, given back: what the restore of the host returned
 }
-# Each of these is asked of one host after the other that keeps the record, until one answers. The last one has to: then
+# Each of these is asked of one quorum host after the other, until one answers. The last one has to: then
 # the task fails. Unreachable it would end the play, also where that is ignored.
 _IN_TURN = ("planned", "homeward", "ended", "aborting", "aborted", "read")
 # After these the roll is over, has hosts left, or cannot be done.
@@ -80,7 +80,7 @@ class ActionModule(ActionBase):
         self._reach = fleet.reach(self._at)
         if fleet.kubevirt:
             self._reach = {key: value for key, value in given(self._task.args).items() if key not in ASKED_SPEC}
-        must_answer = self._state in _IN_TURN and [self._at] == fleet.record_hosts()[-1:]
+        must_answer = self._state in _IN_TURN and [self._at] == fleet.quorum_hosts()[-1:]
         self._report = of_task(self._templar, self._vars, bool(self._task.check_mode))
         args |= self._known_here(args, own)
         name = waits() if self._state == "admitted" else ""
@@ -154,8 +154,8 @@ class ActionModule(ActionBase):
         return found.of_roll(bool(own["plan_file"]))
 
     def _until_final(self, call: Any, args: dict[str, Any], until: float, must_answer: bool) -> dict[str, Any]:
-        """`until`: by when the host has to answer. If it does not, the result of one of those that keep the record is
-        `silent`, but for the last of them."""
+        """`until`: by when the host has to answer. If it does not, the result of a quorum host is `silent`,
+        but for the last of them."""
         said, changed = Said(self._state), False
         watch: dict[str, Any] = {}
         result: dict[str, Any] = {}
@@ -181,8 +181,8 @@ class ActionModule(ActionBase):
                     raise
                 if must_answer:
                     # Unreachable it would be one line of JSON for all hosts, with "{{ item }}" in it.
-                    raise AnsibleActionFail(plain(words.no_keeper_answers(self._at, str(exc)))) from None
-                Display().display(plain(words.is_silent_keeper(self._at, str(exc))))
+                    raise AnsibleActionFail(plain(words.no_quorum_host_answers(self._at, str(exc)))) from None
+                Display().display(plain(words.is_silent_quorum_host(self._at, str(exc))))
                 return {"changed": False, "silent": True}
             result["changed"] = changed = changed or bool(result.get("changed"))
             self._report.roll(result)

@@ -117,7 +117,7 @@ class LookupModule(LookupBase):
         orders = [one["order"] for found in asked for one in found.get("results", ()) if "order" in one]
         if not orders:
             raise AnsibleLookupError(
-                "None of the hosts that keep the record of the roll could be reached. Nothing was done."
+                "No quorum host could be reached, so the record of the roll cannot be read. Nothing was done."
             )
         # Of a roll of which VMs alone are to go back, all hosts are done.
         return ",".join(orders[0]) or "!all"

@@ -6,18 +6,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: fleet_hosts
-short_description: The hosts of a fleet, or those of them that keep the record of a roll
+short_description: The hosts of a fleet, or its quorum hosts
 version_added: 0.1.0
 author:
   - The virtops.maintenance contributors (@virtops)
 description:
   - A libvirt fleet is the hosts that C(maintenance_fleet) names, else all of the inventory that have a
     C(maintenance_peer_uri).
-  - Of a libvirt fleet the first three by name keep the record of a roll. They count its slots as well.
-  - Of KubeVirt it is the host that asks the API, C(maintenance_api_host).
+  - The quorum hosts of a libvirt fleet are the first three by name. They have the record of a roll and count the
+    migration slots.
+  - For KubeVirt this is the host that asks the API, C(maintenance_api_host).
 options:
   keep_record:
-    description: Only those that keep the record of a roll, in the order in which they are asked.
+    description: Only the quorum hosts, in the order in which they are asked.
     type: bool
     default: false
   without:
@@ -27,7 +28,7 @@ options:
 """
 
 EXAMPLES = r"""
-- name: Show who keeps the record
+- name: Show the quorum hosts
   ansible.builtin.debug:
     msg: "{{ query('virtops.maintenance.fleet_hosts', keep_record=true) }}"
 """
@@ -52,4 +53,4 @@ class LookupModule(LookupBase):
     def run(self, terms: list[Any], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         self.set_options(var_options=variables, direct=kwargs)
         fleet = Fleet(self._templar, variables or {})
-        return fleet.record_hosts(self.get_option("without")) if self.get_option("keep_record") else fleet.members
+        return fleet.quorum_hosts(self.get_option("without")) if self.get_option("keep_record") else fleet.members

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - What M(virtops.maintenance.maintenance_roll) calls on libvirt.
   - The playbooks of this collection use it. It is internal to them, and may change in any release.
-  - The record is a volume in the pool C(virtops) of the hosts that count the slots, three or fewer.
+  - The record is a volume in the pool C(virtops) of the quorum hosts, three or fewer.
     It can be read and written as long as most of them answer.
 author:
   - The virtops.maintenance contributors (@virtops)
@@ -33,7 +33,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Read the record of the roll, as maintenance_roll does on a host that keeps it
+- name: Read the record of the roll, as maintenance_roll does on a quorum host
   virtops.maintenance.virt_roll:
     state: read
     node: host-a

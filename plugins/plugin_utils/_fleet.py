@@ -1,4 +1,4 @@
-"""A fleet or cluster as the inventory knows it: its hosts, who keeps the record of a roll, what a plan is told."""
+"""A fleet or cluster as the inventory knows it: its hosts, its quorum hosts, what a plan is told."""
 
 from __future__ import annotations
 
@@ -158,8 +158,9 @@ class Fleet:
             raise AnsibleFilterError(f"maintenance_fleet is '{named}': expected a list of hosts")
         return list(named)
 
-    def record_hosts(self, without: str = "") -> list[str]:
-        """On which the record of a roll is read and written, in the order in which they are asked."""
+    def quorum_hosts(self, without: str = "") -> list[str]:
+        """The hosts on which the record of a roll is read and written, in the order in which they are asked; for a
+        cluster, the host that asks its API."""
         if self.kubevirt:
             return [self._value("maintenance_api_host") or "localhost"]
         others = [host for host in self.members if host != without]

@@ -83,7 +83,7 @@ class ModelClaims:
         return mine is not None and target.claims.get((action.vm, self._site.node)) is mine
 
     def _take_slot(self, mine: Reservation, limits: Limits) -> Finding | None:
-        """On each keeper that answers; a majority has to."""
+        """On each quorum host that answers; a majority has to."""
         key = mine.vm, mine.owner
         made: list[str] = []
         answering: list[str] = []
@@ -111,7 +111,7 @@ class ModelClaims:
         return refusal
 
     def _drop_slot(self, key: Key, where: Sequence[str]) -> None:
-        """What is left on a keeper that is away has no claim, and is nobody's."""
+        """What is left on a quorum host that is away has no claim, and is nobody's."""
         for name in where:
             self._site.hook(f"write slot on {name}")
             if self._site.can_reach(name):

@@ -71,8 +71,7 @@ class Drain:
         now = platform.now()
         record = begin(platform.load(), self.node, "drained", run, now, platform.own.boot_id)
         peers = sorted(set(self.fleet.machines) - {self.node})
-        keepers = platform.quorum_hosts
-        platform.only = to_read(self.last, record, peers, keepers, self.policy, now)
+        platform.only = to_read(self.last, record, peers, platform.quorum_hosts, self.policy, now)
         engine = Engine(platform, self.policy, record, read_all=platform.read_all)
         outcome = engine.run(now + self.seconds)
         self.asked.append(platform.asked - {self.node})

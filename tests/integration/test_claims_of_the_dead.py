@@ -131,7 +131,7 @@ def _claim(lab: Lab, own: str, code: str, number: int, away: list[str]) -> Any:
     return on(lab, own, code, uuids=[f"{number:08d}-1111-4111-8111-111111111111"], **values)
 
 
-def test_two_drains_at_once_respect_the_limit_while_the_first_keeper_is_off(lab: Lab) -> None:
+def test_two_drains_at_once_respect_the_limit_while_the_first_quorum_host_is_off(lab: Lab) -> None:
     """It does not answer one of them, and the other one has read that before."""
     lab.kill("host-a")
     try:

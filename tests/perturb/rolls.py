@@ -82,7 +82,7 @@ def lost_answer(world: World, _who: Playbook, _what: str) -> None:
 
 @fault
 def silent(world: World, _who: Playbook, _what: str) -> None:
-    """Nobody that keeps the record answers."""
+    """No quorum host answers."""
     world.silent_until = world.fleet.clock + world.case.arg
 
 

@@ -110,7 +110,7 @@ class World:
         return name
 
     def protect(self, vms: Mapping[str, Mapping[str, Any]] | None = None, **other: Any) -> Kept:
-        """What `protect` leaves with the keepers, who are all peers up to three."""
+        """What `protect` leaves with the quorum hosts, which are all peers up to three."""
         peers = [name for name in self.names if name != DEAD]
         about = {"guard": self.guarded, "hosts": peers, "keepers": peers[:3], **other}
         found = [

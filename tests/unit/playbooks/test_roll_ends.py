@@ -65,12 +65,12 @@ def test_a_failed_restore_is_not_reported_as_an_empty_host(roll: Roll) -> None:
     assert "stays cordoned" not in text
 
 
-def test_work_that_takes_the_keepers_of_the_record_away_does_not_end_well(roll: Roll) -> None:
+def test_work_that_takes_the_quorum_hosts_of_the_record_away_does_not_end_well(roll: Roll) -> None:
     work = "- ansible.builtin.set_fact: {maintenance_fleet: []}\n- ansible.builtin.meta: end_host\n"
     roll.write("work.yml", work)
     code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_tasks=work.yml")
     assert code != 0, text
-    assert "No host keeps the record of the roll" in text
+    assert "There is no quorum host" in text
 
 
 @pytest.mark.parametrize("playbook", ["drain", pytest.param("rolling_maintenance", marks=pytest.mark.full)])

@@ -64,7 +64,7 @@ def test_a_host_that_keeps_the_record_may_be_off(roll: Roll) -> None:
     code, text = roll.run("host-a is off", "-e", "maintenance_hosts=host-b")
     assert code == 0, text
     assert roll.steps == steps("host-b")
-    assert "host-a, which also keeps the record of the roll, cannot be reached: no route to host" in text
+    assert "host-a, a quorum host, cannot be reached: no route to host" in text
     for playbook, said in (("status", "host-b done"), ("abort", "there is no roll")):
         code, text = roll.run("host-a is off", "-e", "maintenance_hosts=host-b", playbook=playbook)
         assert (code, said in text) == (0, True), text
@@ -76,7 +76,7 @@ def test_a_host_that_keeps_the_record_may_be_off(roll: Roll) -> None:
 def test_where_nobody_has_the_record_nothing_succeeds(roll: Roll, playbook: str) -> None:
     code, text = roll.run("all are off", playbook=playbook)
     assert code == 2, text
-    assert "No host that keeps the record of the roll could be reached" in text
+    assert "No quorum host could be reached" in text
     assert "UNREACHABLE" not in text and "{{ item }}" not in text
     assert roll.steps == []
 
@@ -228,7 +228,7 @@ def test_the_same_command_carries_on_where_the_roll_stopped(roll: Roll) -> None:
 
 @pytest.mark.full
 def test_a_failure_is_recorded_by_the_next_host_that_can(roll: Roll) -> None:
-    """host-b keeps the record, but cannot write it; host-c can."""
+    """host-b is a quorum host, but cannot write the record; host-c can."""
     inventory = roll.folder / "inventory.json"
     fleet = json.loads(inventory.read_text())
     hosts = fleet["all"]["hosts"]

@@ -32,7 +32,7 @@ QUORUM = 3
 
 
 def quorum_hosts(nodes: Iterable[str]) -> tuple[str, ...]:
-    """The hosts that count the slots: the first ones by name."""
+    """The hosts that count the slots and have the record of a roll: the first ones by name."""
     return tuple(sorted(nodes)[:QUORUM])
 
 

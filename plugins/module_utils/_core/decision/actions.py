@@ -21,7 +21,7 @@ class Do(str, Enum):
     MIGRATE = "migrate"  # claimed first; the record is written before the call
     WATCH = "watch"  # a job is under way and nobody enforces its deadlines
     ABORT = "abort"
-    RELEASE = "release"  # give the claim back
+    RELEASE = "release"  # give the reservation back
     FINISH = "finish"  # at the target: autostart, metadata
     MARK = "mark"  # EvictionRequested, for an owner outside (External)
     UNMARK = "unmark"

@@ -85,7 +85,7 @@ def _pending(step: Step, uuid: str, in_flight: frozenset[Situation]) -> bool:
 
 
 def _asks_silent_target(step: Step, uuid: str) -> bool:
-    """Its way ended on a host that does not answer: what was claimed there and with the hosts that count the slots
+    """Its way ended on a host that does not answer: what was claimed there and with the quorum hosts
     is not seen, and may stand. True: it is asked once more to give it back. At last it is said."""
     entry = step.record.vms[uuid]
     target = _silent_target(step.obs, entry)

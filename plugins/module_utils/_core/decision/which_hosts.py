@@ -50,7 +50,7 @@ def to_read(
     last: LastRead | None,
     record: NodeRecord,
     peers: Collection[str],
-    keepers: Collection[str],
+    quorum_hosts: Collection[str],
     policy: Policy,
     now: float,
     to_come: Collection[str] = (),
@@ -63,7 +63,7 @@ def to_read(
     if policy.placement_policy.profile is not Profile.LOW:
         return None  # the best host is not one with much room
     sent = {name for entry in record.vms.values() for name in may_have_been_sent(entry)}
-    must = set(last.needed) | set(keepers) | sent
+    must = set(last.needed) | set(quorum_hosts) | sent
     free = [name for name in set(peers) - must if last.room[name] > 0]
     free.sort(key=lambda name: (name in to_come, -last.room[name], name))
     return frozenset(must.union(free[:CANDIDATES])).intersection(peers)

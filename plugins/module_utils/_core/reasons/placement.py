@@ -16,7 +16,7 @@ ROWS: dict[Reason, Row] = {
         ),
         preflight=Preflight(
             BOTH,
-            "each target's declared memory less what its VMs and claims take",
+            "each target's declared memory less what its VMs and reservations take",
             on={Platform.KUBEVIRT: "the nodes' allocatable resources less what their pods request; affinity"},
         ),
     ),

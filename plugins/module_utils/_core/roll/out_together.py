@@ -79,13 +79,13 @@ def coming_back(roll: Roll, host: str, targets: Iterable[str]) -> dict[str, str]
     return {entry.name: words.at_stage(entry) for entry in out}
 
 
-def reboots_first(roll: Roll, host: str, keepers: Sequence[str]) -> list[str]:
-    """Hosts that have to be back before `host` reboots: most of those that keep the record of the roll have to answer,
-    or nothing can be recorded meanwhile, and no abort. Of one or two keepers each is needed: there it is no help."""
-    if host not in keepers or len(keepers) < 3:
+def reboots_first(roll: Roll, host: str, quorum_hosts: Sequence[str]) -> list[str]:
+    """Hosts that have to be back before `host` reboots: most of the quorum hosts have to answer, or nothing can be
+    recorded meanwhile, and no abort. Of one or two each is needed: there it is no help."""
+    if host not in quorum_hosts or len(quorum_hosts) < 3:
         return []
-    now = [name for name in roll.in_stage(Stage.REBOOTING) if name in keepers and name != host]
-    return now if 2 * (len(keepers) - len(now) - 1) <= len(keepers) else []
+    now = [name for name in roll.in_stage(Stage.REBOOTING) if name in quorum_hosts and name != host]
+    return now if 2 * (len(quorum_hosts) - len(now) - 1) <= len(quorum_hosts) else []
 
 
 def group(roll: Roll, fleet: Fleet, host: str, key: str) -> str:

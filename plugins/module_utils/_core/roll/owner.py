@@ -44,7 +44,7 @@ class RollRefused(Exception):
 
 
 class RollUnreadable(Exception):
-    """Too few of the hosts that keep the record of a roll answer."""
+    """Too few of the quorum hosts answer, so the record of a roll cannot be read."""
 
 
 class Watch:

@@ -53,7 +53,7 @@ class State(str, Enum):
 
 
 OVER = frozenset({State.ABORTED, State.ENDED, State.REFUSED})
-# Seconds in which a note has to be written; a reboot of another host that keeps the record may fall into them.
+# Seconds in which a note has to be written; a reboot of another quorum host may fall into them.
 NOTE_PATIENCE = 120.0
 # Of writes in a row that somebody else was quicker with; and the seconds after each: some three minutes in all.
 _MOST_LOST, _LOST_PAUSE, _LONGEST_PAUSE = 100, 0.1, 2.0
@@ -202,8 +202,8 @@ class Fleet:
     work who will end, a drain or restore for example. `labels`: of the hosts, where the platform has them. `exist`: all
     that there are, also those that run no VMs; None: the platform does not know. `left`: hosts, out or not, that were
     replaced or removed while they were drained, and what is left of it. `elsewhere`: a roll that is not over, whose
-    record is on hosts (`kept_on`) where by this inventory none belongs. `keepers`: hosts that keep the record, of which
-    most have to answer; none where an API server keeps it."""
+    record is on hosts (`kept_on`) where by this inventory none belongs. `quorum_hosts`: those that have the record, of
+    which most have to answer; none where an API server has it."""
 
     hosts: Sequence[str]
     out: Mapping[str, str] = field(default_factory=dict)
@@ -213,7 +213,7 @@ class Fleet:
     left: Mapping[str, str] = field(default_factory=dict)
     elsewhere: Roll | None = None
     kept_on: Sequence[str] = ()
-    keepers: Sequence[str] = ()
+    quorum_hosts: Sequence[str] = ()
 
     def gone(self, hosts: Sequence[str]) -> list[str]:
         """The hosts that were removed: nobody can bring them back."""

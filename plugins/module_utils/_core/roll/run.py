@@ -182,14 +182,14 @@ def note(
     notes: Mapping[str, Any] | None = None,
     patience: float = 0.0,
 ) -> RollAnswer:
-    """The host has come to this stage. One that keeps the record waits with its reboot for others that do and reboot,
-    `patience` seconds at most; `notes`: of the slice before. Raises RollTakenOver, RollRefused."""
+    """The host has come to this stage. A quorum host waits with its reboot for others of them that reboot, `patience`
+    seconds at most; `notes`: of the slice before. Raises RollTakenOver, RollRefused."""
     stage, since = what.stage, (notes or {}).get("since")
     message = reboot.with_recovery(what.message, what.recovery)
-    keepers = store.fleet().keepers if stage is Stage.REBOOTING else ()
+    quorum_hosts = store.fleet().quorum_hosts if stage is Stage.REBOOTING else ()
     while True:
         now = clock.now()
-        awaited = keepers if since is None or now - since <= patience else ()
+        awaited = quorum_hosts if since is None or now - since <= patience else ()
         try:
             new = stages.come_to(store, host, run, replace(what, message=message), clock, awaited)
             break
@@ -335,8 +335,7 @@ def read(store: RollStore, now: str, ended: Callable[[str], bool] = lambda _proc
 def patiently(
     step: Callable[[], RollAnswer], clock: Clock, until: float, notes: Mapping[str, Any], patience: float
 ) -> RollAnswer:
-    """The step, again while too few of the hosts that keep the record answer: in a small fleet that
-    is so whenever one of them reboots.
+    """The step, again while too few of the quorum hosts answer: in a small fleet that is so whenever one reboots.
 
     `notes`: of the slice before. Raises RollUnreadable after `patience` seconds, or when nobody of
     its playbook works that could end it.

@@ -111,7 +111,7 @@ def stopped(roll: Roll) -> State:
 
 
 class RebootsLater(Exception):
-    """A host that keeps the record of the roll may not reboot yet. `first`: the hosts that have to be back."""
+    """A quorum host may not reboot yet. `first`: the hosts that have to be back."""
 
     def __init__(self, first: list[str]) -> None:
         super().__init__()
@@ -131,9 +131,9 @@ class Note:
     recovery: Mapping[str, Any] = field(default_factory=dict)
 
 
-def come_to(store: RollRecord, host: str, run: str, note: Note, clock: Clock, keepers: Sequence[str] = ()) -> Roll:
+def come_to(store: RollRecord, host: str, run: str, note: Note, clock: Clock, quorum_hosts: Sequence[str] = ()) -> Roll:
     """The roll as it was written with this note of the host, which for one that has rebooted meanwhile says CHECKING
-    in the place of REBOOTING. `keepers`: as Fleet has them. Raises RollTakenOver, RollRefused, RebootsLater."""
+    in the place of REBOOTING. `quorum_hosts`: as Fleet has them. Raises RollTakenOver, RollRefused, RebootsLater."""
     stage = note.stage
     while True:
         found, seen = store.read()
@@ -141,7 +141,7 @@ def come_to(store: RollRecord, host: str, run: str, note: Note, clock: Clock, ke
         check_stage(roll, host, stage)
         if stage is Stage.REBOOTING and host in roll.hosts and has_rebooted(roll.hosts[host], note.boot_id):
             stage = Stage.CHECKING  # it was asked for by who was killed then, and came after its turn
-        first = out_together.reboots_first(roll, host, keepers) if stage is Stage.REBOOTING else []
+        first = out_together.reboots_first(roll, host, quorum_hosts) if stage is Stage.REBOOTING else []
         if first:
             raise RebootsLater(first)
         new = with_stage(roll, host, stage, clock.wall(), note.boot_id, note.message)

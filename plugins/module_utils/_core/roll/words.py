@@ -261,13 +261,13 @@ def is_lost(host: str, why: str = "it does not answer") -> str:
     )
 
 
-def is_silent_keeper(host: str, why: str) -> str:
-    return f"{host}, which also keeps the record of the roll, cannot be reached: {why.strip()}"
+def is_silent_quorum_host(host: str, why: str) -> str:
+    return f"{host}, a quorum host, cannot be reached: {why.strip()}"
 
 
-def no_keeper_answers(last: str, why: str) -> str:
+def no_quorum_host_answers(last: str, why: str) -> str:
     return (
-        "No host that keeps the record of the roll could be reached. The last one tried is "
+        "No quorum host could be reached, so the record of the roll cannot be read. The last one tried is "
         f"{last}: {why.strip()}. When one of them answers, run the same command again."
     )
 

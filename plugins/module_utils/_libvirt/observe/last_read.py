@@ -28,9 +28,9 @@ class ReadOfFew:
     """
 
     def __init__(
-        self, observer: Observer, peers: Mapping[str, Host], keepers: Collection[str], path: str = NOTE
+        self, observer: Observer, peers: Mapping[str, Host], quorum_hosts: Collection[str], path: str = NOTE
     ) -> None:
-        self._observer, self._peers, self._keepers, self._path = observer, peers, keepers, path
+        self._observer, self._peers, self._quorum_hosts, self._path = observer, peers, quorum_hosts, path
         self._last: LastRead | None = None
         self.claimed: set[str] = set()
 
@@ -41,7 +41,7 @@ class ReadOfFew:
             return
         configs = [peer.config for peer in self._peers.values()]
         to_come = {c.name for c in configs if c.roll_rank is not None and not c.roll_done}
-        names = to_read(self._last, record, self._peers, self._keepers, policy, now, to_come)
+        names = to_read(self._last, record, self._peers, self._quorum_hosts, policy, now, to_come)
         planned = {c.name for c in configs if c.expects}
         self._observer.leave_out_all_but(None if names is None else names | planned)
 

@@ -123,7 +123,7 @@ def _needed(
     needed: dict[str, list[str]] = {name: [] for name in silent}
     if not are_majority([name for name in quorum_hosts if name not in needed], quorum_hosts):
         for name in needed.keys() & set(quorum_hosts):
-            needed[name].append("It is one of the hosts that count the slots.")
+            needed[name].append("It is a quorum host.")
     for uuid, entry in (record.vms if record is not None else {}).items():
         for name in may_have(obs, node, entry, obs.vms.get(uuid)):
             needed[name].append(f"{entry.name} may be there.")

@@ -179,7 +179,7 @@ class Claims:
 
 
 def too_few(of: Sequence[str], silent: Mapping[str, str]) -> Finding:
-    """The finding where no majority of the hosts that count the slots (`of`) answers. `silent`: host -> why."""
+    """The finding where no majority of the quorum hosts (`of`) answers. `silent`: host -> why."""
     unreachable = "; ".join(f"{name}: {silent[name]}" for name in of if name in silent)
     text = f"Slots are counted on {', '.join(of)}, and a majority of them must answer. {unreachable}"
     return Finding(Reason.PeerUnreachable, text)

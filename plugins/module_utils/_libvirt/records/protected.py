@@ -27,8 +27,8 @@ SCHEMA = 2
 
 @dataclass
 class Kept:
-    """`at`: since when it is so, UTC. `hosts`: peers that were asked who takes the VMs. `keepers`: peers that have
-    this, which a host with a guard asks. `lock`: its libvirt's lock manager, empty for none. `files`: by UUID the VM's
+    """`at`: since when it is so, UTC. `hosts`: peers that were asked who takes the VMs. `keepers`: the quorum hosts,
+    which a host with a guard asks. `lock`: its libvirt's lock manager, empty for none. `files`: by UUID the VM's
     files on shared storage, each with its `identity`; `volumes`: its other disks, each with its kind and identity.
     `nvram`: its path and content, of VMs whose host has it alone. `priorities`: by the rules of then. `addresses`: by
     MAC, as the host knew them. `locked`: files on which it has seen the lock of another host's QEMU."""
@@ -127,14 +127,14 @@ def _found(raw: Mapping[str, str]) -> Finding:
     return Finding(Reason(raw["reason"]), str(raw["message"]))
 
 
-def write(kept: Kept, keepers: Iterable[Host], acts: bool = True) -> tuple[list[str], list[str], bool]:
+def write(kept: Kept, quorum_hosts: Iterable[Host], acts: bool = True) -> tuple[list[str], list[str], bool]:
     """Write `kept` to these peers. A peer that has the same content already is left alone.
 
     Gives (peers that have it now, peers that took none, with why, whether anything was written or, with `acts` False,
     would be).
     """
     have, failed, changed, text = [], [], False, kept.to_json()
-    for peer in keepers:
+    for peer in quorum_hosts:
         try:
             before = peer.store.read_record(f"protect.{kept.host}")
             if before is None or _without_time(before) != _without_time(text):
@@ -155,14 +155,14 @@ def _without_time(text: str) -> Any:
         return None
 
 
-def read(host: str, keepers: Sequence[Host]) -> tuple[Kept | None, list[str]]:
+def read(host: str, quorum_hosts: Sequence[Host]) -> tuple[Kept | None, list[str]]:
     """(the newest that any of these peers has, or None; peers that could not be read, with why).
 
     Raises RecordError where one is unreadable, or two of the same time differ: somebody has changed one of them.
     """
     found: dict[str, str] = {}
     unread = []
-    for peer in keepers:
+    for peer in quorum_hosts:
         try:
             text = peer.store.read_record(f"protect.{host}")
         except (HostUnreachable, StoreError, libvirt.libvirtError) as exc:

@@ -23,12 +23,12 @@ _TRIES = 5
 
 
 class RecoveryVolumes(RollVolumes):
-    """`keepers`: peers of the host, most of which have to take each generation."""
+    """`quorum_hosts`: of the peers of the host; most have to take each generation."""
 
     load: Callable[[str], Any] = staticmethod(Recovery.from_json)
 
-    def __init__(self, hosts: Mapping[str, Host], keepers: Sequence[str], host: str) -> None:
-        super().__init__(hosts, keepers)
+    def __init__(self, hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str) -> None:
+        super().__init__(hosts, quorum_hosts)
         self.prefix = f"{RECOVERY}.{host}"
 
     def change(self, act: Callable[[Recovery | None], Recovery | None]) -> Recovery | None:
@@ -48,8 +48,8 @@ class RecoveryVolumes(RollVolumes):
         raise RecordError(f"{self.prefix} was changed by others {_TRIES} times during the write: run again")
 
     def end(self, host: str) -> None:
-        """Write that the recovery is over. An empty record says so: a keeper that is away now has an older one, which
-        must not be taken for the last word when it is back. Raises what `change` raises."""
+        """Write that the recovery is over. An empty record says so: a quorum host that is away now has an older one,
+        which must not be taken for the last word when it is back. Raises what `change` raises."""
         self.change(lambda _old: Recovery(host))
 
 

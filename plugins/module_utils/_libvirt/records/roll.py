@@ -1,4 +1,4 @@
-"""The record of a roll: generations of a volume on the hosts that count the slots.
+"""The record of a roll: generations of a volume on the quorum hosts.
 
 Each generation is created, which libvirt does for one of two, on the hosts in the same order. It
 counts when most of them have it; then the older ones go. Whoever creates one reads that host again
@@ -65,8 +65,8 @@ def check_host(
     be asked. `tell`: takes what is to be said of a roll that is not over. Raises RollRefused, RollTakenOver,
     RecordError.
 
-    Where most of those that keep the record are silent, those that answer are believed: a host can
-    be put back while its peers are down.
+    Where most of the quorum hosts are silent, those that answer are believed: a host can be put back while its peers
+    are down.
     """
     volumes = RollVolumes(hosts, quorum_hosts)
     try:
@@ -94,8 +94,8 @@ def check_dead(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str
 
 
 def check_write(volumes: RollVolumes, roll_run: str) -> None:
-    """Before each write of a slice that belongs to the roll of this run. Where most of those that keep the record are
-    silent, those that answer are believed, as before the slice. Raises RollTakenOver, RecordError."""
+    """Before each write of a slice that belongs to the roll of this run. Where most of the quorum hosts are silent,
+    those that answer are believed, as before the slice. Raises RollTakenOver, RecordError."""
     try:
         owner.check_write(volumes, roll_run)
     except RollUnreadable:
@@ -105,7 +105,7 @@ def check_write(volumes: RollVolumes, roll_run: str) -> None:
 
 
 def note_seen(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str, roll_run: str, stage: Stage) -> None:
-    """A slice has seen this stage. Of a roll of its own it is written again while hosts that keep the record reboot:
+    """A slice has seen this stage. Of a roll of its own it is written again while quorum hosts reboot:
     without it the next stage is refused, as not proven."""
     volumes, clock = RollVolumes(hosts, quorum_hosts), system_clock()
     until = clock.now() + NOTE_PATIENCE
@@ -126,7 +126,7 @@ def note_seen(hosts: Mapping[str, Host], quorum_hosts: Sequence[str], host: str,
 class RollVolumes:
     """Implements roll.record.RollStore. Raises RollUnreadable, RecordError, PolicyError.
 
-    `hosts`: the fleet by name. `quorum_hosts`: those that count the slots. `prefix`: of the volumes.
+    `hosts`: the fleet by name. `prefix`: of the volumes.
     """
 
     prefix = PREFIX
@@ -235,7 +235,7 @@ class RollVolumes:
             elsewhere=elsewhere,
             kept_on=others if elsewhere else (),
             left=self._recovered(found),
-            keepers=tuple(self._quorum),
+            quorum_hosts=tuple(self._quorum),
         )
 
     def _recovered(self, names: Mapping[str, Iterable[str]]) -> dict[str, str]:

@@ -53,10 +53,10 @@ class Fleet:
         self.host, self.uri, self._own = host, uris[host], own.name
         self.others: dict[str, Host] = {own.name: Host(own, acts=acts)}
         self.others |= {c.name: Host(c, open_peer, acts=acts) for c in peers if c.name != host}
-        self.keepers = list(quorum_hosts(self.others))
+        self.quorum_hosts = list(quorum_hosts(self.others))
         dead = {c.name: Host(c, open_peer, acts=acts) for c in peers if c.name == host}
         self._all = {**self.others, **dead}
-        self.record = RecoveryVolumes(self.others, self.keepers, host)
+        self.record = RecoveryVolumes(self.others, self.quorum_hosts, host)
         self._peers = Peers(self.others.values())
         self._lacking: dict[tuple[str, str], Finding | None] = {}
         self.is_up = False  # the host is known to be up, without its libvirtd
@@ -74,9 +74,10 @@ class Fleet:
         return roll.check_dead(self._all, quorum_hosts(self._all), self.host, run)
 
     def kept(self) -> tuple[Kept | None, list[str]]:
-        """(what peers keep of the host, with what a drain left there; keepers that could not be read, with why). None:
-        no peer has anything. A host that was not asked whether it can take the VMs takes none. Raises RecordError."""
-        kept, unread = protected.read(self.host, [self.others[name] for name in self.keepers])
+        """(what peers keep of the host, with what a drain left there; quorum hosts that could not be read, with why).
+        None: no peer has anything. A host that was not asked whether it can take the VMs takes none. Raises
+        RecordError."""
+        kept, unread = protected.read(self.host, [self.others[name] for name in self.quorum_hosts])
         if kept is not None:
             text = f"was not asked whether it can take the VM when {self.host} was protected"
             new = {n: (Finding(Reason.PeerUnreachable, f"{n} {text}."),) for n in self.others if n not in kept.hosts}
@@ -93,7 +94,7 @@ class Fleet:
         )
 
     def safety(self, kept: Kept, guarded: bool, stays_off: bool) -> Safety:
-        """What keeps a VM of the dead host from running twice. `guarded`: its guard asks these keepers; `stays_off`:
+        """What keeps a VM of the dead host from running twice. `guarded`: its guard asks the quorum hosts; `stays_off`:
         the user says that it stays off. What is kept of the other hosts is read only where the dead one has locks at
         all. Raises RecordError."""
         locks, images = dict[str, str](), {self.host: kept.locked}

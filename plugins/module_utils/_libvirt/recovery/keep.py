@@ -39,8 +39,8 @@ def protect(
     """
     source = Host(own, acts=acts)
     others = {config.name: Host(config, open_peer, acts=acts) for config in peers}
-    keepers = list(quorum_hosts(others))
-    observer = Observer(source, list(others.values()), own_boot_id(), keepers)
+    quorum = list(quorum_hosts(others))
+    observer = Observer(source, list(others.values()), own_boot_id(), quorum)
     try:
         obs = observer.observe(None, 0.0, frozenset(), {})
         mine = obs.nodes[own.name]
@@ -50,7 +50,7 @@ def protect(
             now(),
             own_boot_id(),
             hosts=sorted(name for name, node in obs.nodes.items() if node.reachable and name != own.name),
-            keepers=keepers,
+            keepers=quorum,
             lock=lock_manager(),
             vms=sorted(obs.vms.values(), key=lambda vm: vm.uuid),
             priorities={vm.uuid: given for vm in obs.vms.values() if (given := choose(vm, policy).priority)},
@@ -61,10 +61,10 @@ def protect(
         macs = {mac for vm in kept.vms for _link, mac in arp.nics(kept.definitions.get(vm.uuid, ""), {})}
         kept.addresses = {mac: sorted(found) for mac, found in arp.table().items() if mac in macs}
         kept.locked = image_locks.seen(source, {vm.uuid for vm in kept.vms if vm.active})
-        asked = [(name, others[name].config.uri) for name in keepers]
+        asked = [(name, others[name].config.uri) for name in quorum]
         changed = guard.install(own.name, asked, guarded, acts)
         kept.guard = guard.installed(own.name)
-        have, failed, written = protected.write(kept, [others[name] for name in keepers], acts)
+        have, failed, written = protected.write(kept, [others[name] for name in quorum], acts)
     finally:
         observer.close()
     return {

@@ -1,9 +1,9 @@
 """A host that died, from one of its peers: what is seen of it, and its VMs started elsewhere.
 
-First the record says of all VMs where each is to be started, on most of the keepers. Then each start: it is defined
-there; the host is looked at once more; the record is read once more; then it is started. Killed between two of these,
-the same command goes on with the same target. Two at once may do one step both: a domain is started once on one host,
-and there is one target for it.
+First the record says of all VMs where each is to be started, on most of the quorum hosts. Then each start: it is
+defined there; the host is looked at once more; the record is read once more; then it is started. Killed between two of
+these, the same command goes on with the same target. Two at once may do one step both: a domain is started once on one
+host, and there is one target for it.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
             return _result(request, "Unproven", replace(judged, text=f"{text} {judged.text}"), known)
         if kept is None:
             raise PolicyError(
-                f"nobody has the definitions of {request.host}'s VMs ({', '.join(unread or fleet.keepers)}): the"
+                f"nobody has the definitions of {request.host}'s VMs ({', '.join(unread or fleet.quorum_hosts)}): the"
                 " playbook protect stores them there while a host is up. Start its VMs by hand, from your own copies"
             )
         try:
@@ -120,8 +120,8 @@ def _start_all(
     known = Recovery(request.host, request.run_id, proof=proof)
     if acts:
         known = fleet.note(lambda old: replace(_proven(old, request, judged, proof), boot_id=kept.boot_id))
-    # Keepers that the host does not know it cannot ask.
-    guarded = kept.guard and kept.keepers == fleet.keepers
+    # Quorum hosts that the host does not know it cannot ask.
+    guarded = kept.guard and kept.keepers == fleet.quorum_hosts
     safety = fleet.safety(kept, guarded, request.stays_off)
     begun, passes, ended, missing = 0.0, 0, _ended(known), dict[str, str]()
     while True:

@@ -223,7 +223,7 @@ def _endings(record: NodeRecord | None) -> dict[str, str]:
 def peers_answer(platform: LibvirtPlatform, request: Request, reads: Mapping[str, HostNow]) -> None:
     """Check, before anything is changed, that the hosts answer without which no VM can move. Raises PeerUnreachable.
 
-    They are the target that was asked for, a majority of those that count the slots, and any peer at all.
+    They are the target that was asked for, a majority of the quorum hosts, and any peer at all.
     One other peer that is off is no target, and holds up nothing.
     """
     mine = reads.get(request.own.name)

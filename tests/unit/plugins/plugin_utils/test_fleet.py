@@ -26,16 +26,16 @@ def fleet(**variables: Any) -> Fleet:
 def test_the_fleet_is_who_has_a_way_for_peers_or_who_is_named() -> None:
     assert fleet().members == ["h0", "h1", "h2", "h3", "h4"]
     assert fleet(maintenance_fleet=["h3", "h1"]).members == ["h3", "h1"]
-    assert fleet(maintenance_fleet=[]).record_hosts() == []
+    assert fleet(maintenance_fleet=[]).quorum_hosts() == []
     with pytest.raises(AnsibleFilterError, match="maintenance_fleet is 'h1,h2': expected a list"):
         _ = fleet(maintenance_fleet="h1,h2").members
 
 
-def test_who_keeps_the_record() -> None:
-    assert fleet().record_hosts() == ["h0", "h1", "h2"]
-    assert fleet().record_hosts(without="h1") == ["h0", "h2", "h3"]
-    assert fleet(maintenance_platform="kubevirt").record_hosts() == ["localhost"]
-    assert fleet(maintenance_platform="kubevirt", maintenance_api_host="bastion").record_hosts() == ["bastion"]
+def test_which_are_the_quorum_hosts() -> None:
+    assert fleet().quorum_hosts() == ["h0", "h1", "h2"]
+    assert fleet().quorum_hosts(without="h1") == ["h0", "h2", "h3"]
+    assert fleet(maintenance_platform="kubevirt").quorum_hosts() == ["localhost"]
+    assert fleet(maintenance_platform="kubevirt", maintenance_api_host="bastion").quorum_hosts() == ["bastion"]
 
 
 def test_how_a_host_reaches_the_others() -> None:

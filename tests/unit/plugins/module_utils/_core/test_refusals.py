@@ -161,7 +161,7 @@ def test_whatever_is_decided_a_run_ends(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_claims_that_are_refused_end_with_the_refusal_at_pending_timeout() -> None:
-    """Two of the three hosts that count the slots are down."""
+    """Two of the three quorum hosts are down."""
     made = fleet([("d", vm(1, "d"))], dict.fromkeys("abcd", 8192))
     for name in "ab":
         made.machines[name].reachable = False

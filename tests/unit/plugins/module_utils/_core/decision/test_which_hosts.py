@@ -41,7 +41,7 @@ from fleetsim.fleet import Fleet
 NO = Finding(Reason.InterfaceNotLiveMigratable, "It has no such bridge.")
 PEERS = [f"h{number:02}" for number in range(1, 60)]
 POLICY = Policy(limits=Limits(cluster=9, outbound=2, inbound=2))
-WHOLE, FEW = len(PEERS), 3 + CANDIDATES + 6  # keepers, candidates, targets of what has moved
+WHOLE, FEW = len(PEERS), 3 + CANDIDATES + 6  # quorum hosts, candidates, targets of what has moved
 
 
 def sixty(*domains: Any, room: int = 16384) -> Fleet:

@@ -34,7 +34,7 @@ class Store:
     def __init__(self) -> None:
         self.text = ""
         self.between: list[Callable[[], None]] = []
-        self.keepers: tuple[str, ...] = ()
+        self.quorum_hosts: tuple[str, ...] = ()
 
     def read(self) -> tuple[Roll | None, str]:
         return (Roll.from_json(self.text) if self.text else None), self.text
@@ -48,7 +48,7 @@ class Store:
         return True
 
     def fleet(self) -> Fleet:
-        return Fleet(HOSTS, keepers=self.keepers)
+        return Fleet(HOSTS, quorum_hosts=self.quorum_hosts)
 
     @property
     def roll(self) -> Roll:
@@ -473,7 +473,7 @@ def test_a_host_that_went_down_after_its_turn_is_not_rebooted_again(
 
 def test_hosts_that_keep_the_record_do_not_reboot_so_that_too_few_of_them_answer(store: Store, time: Time) -> None:
     """Nothing could be recorded meanwhile, and no abort. It is asked with the write, so two at once make no two."""
-    store.keepers = HOSTS
+    store.quorum_hosts = HOSTS
     ask = Ask(id="mi", run="mine", hosts=HOSTS, terms=Terms(max_unavailable="3"))
     run.begin(store, ask, time.clock(), time.at, {})
     for host in HOSTS:
@@ -584,7 +584,7 @@ def test_a_roll_is_planned_before_its_first_host_alone(store: Store, time: Time)
 
 def test_a_roll_that_cannot_be_done_is_over_and_holds_up_no_other(store: Store, time: Time) -> None:
     begin(store, time, "mine")
-    for _time in range(2):  # by each host that keeps the record
+    for _time in range(2):  # by each quorum host
         found = run.plan(store, "mine", (), {}, ["b is not ready", "it does not fit"], time.clock())
         assert found["answer"] == "closed"
         assert "- b is not ready\n- it does not fit\nNothing was changed" in found["message"]

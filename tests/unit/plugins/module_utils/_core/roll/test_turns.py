@@ -76,7 +76,7 @@ def test_without_a_boot_id_of_before_no_reboot_is_proven() -> None:
 
 
 def test_the_same_playbook_asks_again_and_changes_nothing() -> None:
-    """It asks each host that keeps the record."""
+    """It asks each quorum host."""
     verdict = rules.begin(at(new(), a=Stage.AT_WORK), ask(), False, FLEET, NOW)
     assert (verdict.answer, verdict.roll) == (Answer.GO, None)
 

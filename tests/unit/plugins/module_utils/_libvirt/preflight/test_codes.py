@@ -58,7 +58,7 @@ def target(reason: Reason) -> Callable[[Fleet], Any]:
 
 
 def unreachable(fleet: Fleet) -> None:
-    """Most of those that count the slots."""
+    """Most of the quorum hosts."""
     for name in "bc":
         fleet.obs.nodes[name] = Node(name, reachable=False, message="no route to host")
 

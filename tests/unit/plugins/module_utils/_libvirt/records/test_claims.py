@@ -183,7 +183,7 @@ def test_a_claim_that_stands_is_taken_over_as_it_is(hosts, claims, old: bool) ->
     assert not hosts["a"].volumes | hosts["b"].volumes
 
 
-# The keepers of the slots
+# The quorum hosts, which count the slots
 
 FLEET = "abcdef"
 
@@ -212,14 +212,14 @@ def wish(source: str, number: int) -> Action:
 ONE = Limits(1, 9, 9)
 
 
-def test_the_keepers_are_the_first_three_by_name() -> None:
+def test_the_quorum_hosts_are_the_first_three_by_name() -> None:
     assert of(fleet(), "e").quorum_hosts == ("a", "b", "c")
     assert Claims({"x": FakeHost("x")}, "x").quorum_hosts == ("x",)  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("down", ["", "a", "b", "c"])
-def test_with_any_one_keeper_off_the_limit_holds(down: str, known: bool) -> None:
+def test_with_any_one_quorum_host_off_the_limit_holds(down: str, known: bool) -> None:
     hosts = fleet(down)
     assert of(hosts, "d", known=known).claim([wish("d", 1)], ONE) == {uuid(1): None}
     refused = of(hosts, "e", known=known).claim([wish("e", 2)], ONE)[uuid(2)]
@@ -228,7 +228,7 @@ def test_with_any_one_keeper_off_the_limit_holds(down: str, known: bool) -> None
 
 
 @pytest.mark.parametrize("down", ["ab", "bc", "ac", "abc"])
-def test_without_most_of_the_keepers_nothing_begins_and_they_are_named(down: str) -> None:
+def test_without_most_of_the_quorum_hosts_nothing_begins_and_they_are_named(down: str) -> None:
     hosts = fleet(down)
     refused = of(hosts, "d").claim([wish("d", 1)], ONE)[uuid(1)]
     assert refused.reason is Reason.PeerUnreachable
@@ -236,7 +236,7 @@ def test_without_most_of_the_keepers_nothing_begins_and_they_are_named(down: str
     assert not any(host.volumes for host in hosts.values())
 
 
-def test_a_keeper_that_comes_back_is_one_of_the_minority() -> None:
+def test_a_quorum_host_that_comes_back_is_one_of_the_minority() -> None:
     """The slot was taken while it was away; now another one of the three is away."""
     hosts = fleet("c")
     assert of(hosts, "d").claim([wish("d", 1)], ONE) == {uuid(1): None}
@@ -244,7 +244,7 @@ def test_a_keeper_that_comes_back_is_one_of_the_minority() -> None:
     assert of(hosts, "e").claim([wish("e", 2)], ONE)[uuid(2)] is not None
 
 
-def test_two_halves_that_do_not_see_the_same_keepers_cannot_both_win() -> None:
+def test_two_halves_that_do_not_see_the_same_quorum_hosts_cannot_both_win() -> None:
     hosts = fleet("c")
     assert of(hosts, "d").claim([wish("d", 1)], ONE) == {uuid(1): None}
     hosts["c"].up = True
@@ -254,7 +254,7 @@ def test_two_halves_that_do_not_see_the_same_keepers_cannot_both_win() -> None:
     assert refused.reason is Reason.PeerUnreachable
 
 
-def test_a_claim_is_given_back_though_a_keeper_is_off() -> None:
+def test_a_claim_is_given_back_though_a_quorum_host_is_off() -> None:
     hosts = fleet()
     claims = of(hosts, "d")
     assert claims.claim([wish("d", 1)], ONE) == {uuid(1): None}
@@ -265,7 +265,7 @@ def test_a_claim_is_given_back_though_a_keeper_is_off() -> None:
 
 @given(st.data())
 def test_of_drains_that_race_for_slots_no_more_than_the_limit_win(data) -> None:
-    """Each call to a keeper may let another drain go first; any one keeper may be away for each.
+    """Each call to a quorum host may let another drain go first; any one of them may be away for each.
 
     Threads take turns: exactly one works at a time.
     """
@@ -273,13 +273,13 @@ def test_of_drains_that_race_for_slots_no_more_than_the_limit_win(data) -> None:
     race(data.draw(st.integers(1, 2)), plan, [data.draw(st.sampled_from(["", "a", "b", "c"])) for _drain in "def"])
 
 
-def test_of_three_drains_that_each_miss_another_keeper_not_all_win() -> None:
-    """Each shares one keeper with each other, and would have seen one of them there: the first was read too early."""
+def test_of_three_drains_that_each_miss_another_quorum_host_not_all_win() -> None:
+    """Each shares one quorum host with each other, and would have seen one there: the first was read too early."""
     race(2, [*[1] * 6, *[2] * 23, 1], ["a", "c", "b"])
 
 
 def race(limit: int, plan: list[int], missed: list[str]) -> None:
-    """Three drains want a slot each. `missed`: the keeper that does not answer to each of them."""
+    """Three drains want a slot each. `missed`: the quorum host that does not answer to each of them."""
     hosts = fleet()
     answers: dict[str, Any] = {}
     turns = Turns(plan)

@@ -21,7 +21,7 @@ VM, CLAIM, SLOT, WHO = others.VM, others.CLAIM, others.SLOT, others.WHO
 
 
 class World(others.World):
-    """a is restored. Its claim is on b, its slots on the keepers a, b and c."""
+    """a is restored. Its claim is on b, its slots on the quorum hosts a, b and c."""
 
     def restore(self, held: frozenset[str] = frozenset(), acts: bool = True) -> list[str]:
         """What it says."""

@@ -233,10 +233,10 @@ def test_cordoned_and_silent_hosts_are_out() -> None:
     fleet = volumes(hosts).fleet()
     assert fleet.out == {"a": "has a drain of its own", "b": "cordoned by others", "c": "does not answer"}
     assert fleet.busy == {"a"}
-    assert fleet.keepers == ("a", "b", "c")
+    assert fleet.quorum_hosts == ("a", "b", "c")
 
 
-def test_what_its_keepers_have_of_a_host_that_died_is_told_of_it() -> None:
+def test_what_its_quorum_hosts_have_of_a_host_that_died_is_told_of_it() -> None:
     """By the newest of them. One that is over says nothing."""
     hosts = Hosts()
     hosts.off = {"c"}
@@ -248,7 +248,7 @@ def test_what_its_keepers_have_of_a_host_that_died_is_told_of_it() -> None:
 
 
 @pytest.mark.parametrize("drains", [True, False])
-def test_with_most_keepers_off_one_that_answers_still_keeps_others_off(drains: bool) -> None:
+def test_with_most_quorum_hosts_off_one_that_answers_still_keeps_others_off(drains: bool) -> None:
     """A host can be put back while its peers are down, but not by who has no part in its roll."""
     hosts = Hosts()
     put(hosts, "mine")
@@ -260,7 +260,7 @@ def test_with_most_keepers_off_one_that_answers_still_keeps_others_off(drains: b
 
 
 def test_a_slice_does_not_wait_again_for_those_that_were_silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of those that keep the record: what the one that answers says is believed."""
+    """Most of the quorum hosts: what the one that answers says is believed."""
     hosts, over = Hosts(), Event()
     put(hosts, "theirs")
     monkeypatch.setattr(module, "PATIENCE", 600.0)
@@ -317,7 +317,7 @@ def test_a_host_that_hangs_is_not_asked_again_beside_its_first_question(monkeypa
         assert store.fleet().out == {"d": "does not answer"}
         counts.append(len(begun))
         assert store.read()[0] is not None
-    # Four hosts, then three that keep the record, and then only those that do not hang.
+    # Four hosts, then the three quorum hosts, and then only those that do not hang.
     assert [later - earlier for earlier, later in pairwise(counts)] == [6, 6]
     hosts.wait_for["d"].set()
     store.close()
@@ -376,7 +376,7 @@ def test_one_that_cannot_be_read_where_none_belongs_holds_up_nobody() -> None:
 
 @pytest.mark.parametrize("off", ["", "b", "bc"])
 def test_before_each_write_the_roll_is_asked_of_whoever_answers(off: str) -> None:
-    """Where most that keep the record are silent, those that answer are believed, as before the slice."""
+    """Where most of the quorum hosts are silent, those that answer are believed, as before the slice."""
     hosts = Hosts()
     store = volumes(hosts)
     assert store.write(roll("us"), store.read()[1])
@@ -409,7 +409,7 @@ def test_nothing_is_written_to_the_record_for_a_playbook_that_was_killed() -> No
 
 
 def test_a_machine_with_two_names_is_no_majority_of_itself() -> None:
-    """Told before a roll is begun or carried on, also if the second name does not keep the record."""
+    """Told before a roll is begun or carried on, also if the second name is no quorum host."""
     hosts = Hosts()
     hosts.volumes["d"] = {}
     fleet = {name: Host(hosts, name, False) for name in (*QUORUM, "d")}

@@ -112,8 +112,8 @@ class World:
         self.path = str(path / "claims.json")
         said = json.dumps(SAID).encode()
         self.hosts["b"].volumes[CLAIM] = said
-        for keeper in "abc":
-            self.hosts[keeper].volumes[SLOT] = said
+        for quorum_host in "abc":
+            self.hosts[quorum_host].volumes[SLOT] = said
         self.hosts["a"].vm(State.RUNNING)
         self.stale_claims = self.new()
 
@@ -418,10 +418,10 @@ def test_of_two_that_clean_up_at_once_both_may_go_on(world: World) -> None:
 # Slots
 
 
-def test_a_slot_without_a_claim_is_removed_from_the_keeper_that_was_away(world: World) -> None:
+def test_a_slot_without_a_claim_is_removed_from_the_quorum_host_that_was_away(world: World) -> None:
     del world.hosts["b"].volumes[CLAIM]
-    for keeper in "ab":
-        del world.hosts[keeper].volumes[SLOT]
+    for quorum_host in "ab":
+        del world.hosts[quorum_host].volumes[SLOT]
     world.look(world.new("d", acts=False))
     assert world.slots == "c"
     world.look(world.new("d"))
@@ -429,7 +429,7 @@ def test_a_slot_without_a_claim_is_removed_from_the_keeper_that_was_away(world: 
 
 
 def test_a_slot_whose_claim_was_just_made_stays(world: World) -> None:
-    """The claim came after its host was read, and before the keeper was."""
+    """The claim came after its host was read, and before the quorum host was."""
     claim = world.hosts["b"].volumes.pop(CLAIM)
     reads = {name: host.read(True) for name, host in world.hosts.items()}
     world.hosts["b"].volumes[CLAIM] = claim

@@ -69,8 +69,8 @@ def good(world: World) -> None:
     for vm in VMS:
         (host,) = elsewhere(world, vm)
         assert world.domains[host][vm].auto and world.domains[host][vm].persistent
-        for keeper in "bcd":
-            known = record(world, keeper).vms[vm]
+        for quorum_host in "bcd":
+            known = record(world, quorum_host).vms[vm]
             assert (known.target, known.step) == (host, Step.RUNS)
 
 

@@ -28,7 +28,7 @@ NO_NET = Finding(Reason.CannotStart, "It has no network lan.")
 
 
 @pytest.fixture
-def keepers() -> Iterator[list[bed.Host]]:
+def quorum_hosts() -> Iterator[list[bed.Host]]:
     world = bed.World()
     with bed.below(world):
         yield [bed.Host(world, HostConfig(name, name)) for name in "bcd"]
@@ -68,27 +68,27 @@ def test_what_is_not_that_is_an_error(text: str) -> None:
         Kept.from_json(text)
 
 
-def test_only_what_changed_is_written(keepers: list[bed.Host]) -> None:
-    assert protected.write(kept(), keepers, acts=False) == ([], [], True)
-    assert protected.write(kept(), keepers) == (["b", "c", "d"], [], True)
-    assert protected.write(kept("t2"), keepers) == (["b", "c", "d"], [], False)
-    keepers[0].world.power.discard("c")
-    have, failed, changed = protected.write(kept("t3", autostart=True), keepers)
+def test_only_what_changed_is_written(quorum_hosts: list[bed.Host]) -> None:
+    assert protected.write(kept(), quorum_hosts, acts=False) == ([], [], True)
+    assert protected.write(kept(), quorum_hosts) == (["b", "c", "d"], [], True)
+    assert protected.write(kept("t2"), quorum_hosts) == (["b", "c", "d"], [], False)
+    quorum_hosts[0].world.power.discard("c")
+    have, failed, changed = protected.write(kept("t3", autostart=True), quorum_hosts)
     assert (have, changed) == (["b", "d"], True) and failed[0].startswith("c (")
 
 
-def test_the_newest_is_believed_and_two_of_one_time_are_not(keepers: list[bed.Host]) -> None:
-    protected.write(kept("t1"), keepers)
-    protected.write(kept("t2", autostart=True), keepers[1:2])
-    found, unread = protected.read("a", keepers)
+def test_the_newest_is_believed_and_two_of_one_time_are_not(quorum_hosts: list[bed.Host]) -> None:
+    protected.write(kept("t1"), quorum_hosts)
+    protected.write(kept("t2", autostart=True), quorum_hosts[1:2])
+    found, unread = protected.read("a", quorum_hosts)
     assert found is not None and found.at == "t2" and not unread
-    protected.write(kept("t2", persistent=False), keepers[2:])
+    protected.write(kept("t2", persistent=False), quorum_hosts[2:])
     with pytest.raises(RecordError, match="c and d keep of a differs"):
-        protected.read("a", keepers)
-    keepers[0].world.power -= {"c", "d"}
-    found, unread = protected.read("a", keepers)
+        protected.read("a", quorum_hosts)
+    quorum_hosts[0].world.power -= {"c", "d"}
+    found, unread = protected.read("a", quorum_hosts)
     assert found is not None and found.at == "t1" and [one[0] for one in unread] == ["c", "d"]
-    assert protected.read("e", keepers)[0] is None
+    assert protected.read("e", quorum_hosts)[0] is None
 
 
 @pytest.mark.parametrize(
