@@ -34,7 +34,7 @@ class ActionModule(Drains):
         return {**found, "warnings": [*(found.get("warnings") or ()), *unmet]} if unmet else found
 
     def _beside(self, found: dict[str, Any], args: dict[str, Any]) -> dict[str, Any]:
-        """What check mode has found, with what a preflight finds in the way."""
+        """Return the result of check mode, with what a preflight finds in the way."""
         asked = {key: value for key, value in args.items() if key not in NOT_OF_A_PREFLIGHT}
         seen = self.execute("kubevirt_preflight", asked)
         if "findings" not in seen:

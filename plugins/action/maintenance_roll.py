@@ -216,7 +216,7 @@ class ActionModule(ActionBase):
 
 
 def _of_the_controller(args: dict[str, Any], plan_file: str) -> dict[str, Any]:
-    """What only the controller knows: its time zone, and its files. Raises AnsibleActionFail."""
+    """Return what only the controller knows: its time zone, and its files. Raises AnsibleActionFail."""
     try:
         now = datetime.now().astimezone()
         until = terms.until("maintenance_until", str(args.get("until") or ""), now, datetime.astimezone)

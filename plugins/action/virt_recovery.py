@@ -76,11 +76,11 @@ class ActionModule(ActionBase):
         return {"controller_uuid": own_uuid(), "roll_run": own_run()}
 
     def _of_next(self, result: Mapping[str, Any], _waited: float) -> dict[str, Any]:
-        """What the next slice is given. `_waited`: seconds since the first one."""
+        """Return the options that the next slice is given. `_waited`: seconds since the first one."""
         return {"run_id": result["run_id"]}
 
     def _of_peer(self, task_vars: Any) -> dict[str, Any]:
-        """What a peer sees. One that cannot look says so, and why: it is a view, too."""
+        """Return the view of a peer. That it cannot look, and why, is a view, too."""
         try:
             result = run_module(self, MODULE, {"controller_uuid": own_uuid(), **self._task.args}, task_vars)
         except AnsibleConnectionFailure as exc:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What is asked of the record; internal. `RUN`: for whoever works on a host of a roll, too. `PLAYBOOK`: for all
-    who write."""
+    """Options that say what is asked of the record; internal. `RUN`: for whoever works on a host of a
+    roll, too. `PLAYBOOK`: for all who write."""
 
     RUN = r"""
 options:

@@ -53,7 +53,7 @@ _value:
 
 
 def plan_speeds(fleet: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]], node: str) -> dict[str, Any]:
-    """What of a host is not known is left out."""
+    """Return the speeds that are known of each host; the others are left out."""
     # hostvars.get is undefined for a host that the inventory does not have.
     own: Mapping[str, Any] = hostvars[node] if node in hostvars else {}  # noqa: SIM401
     found = dict(own.get("maintenance_speeds") or {})

@@ -1,4 +1,4 @@
-"""What modules and the controller's plugins share.
+"""Code that modules and the controller's plugins share.
 
 On the controller Ansible's loader of collections compiles each file again in each ansible-playbook. Python's own keeps
 the bytecode where it may write it, beside the file or below PYTHONPYCACHEPREFIX, and compiles as well where it may not.

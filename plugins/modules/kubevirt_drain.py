@@ -264,10 +264,11 @@ certificate:
       description: Time of the first read, seconds since the epoch where the module runs.
       type: float
     second_read:
-      description: Time of the second read.
+      description: Time of the second read, by the same clock.
       type: float
     vms:
-      description: UID of the VirtualMachine (of the instance, if it is bare) to where it is.
+      description: UID of each VirtualMachine (of the instance, if it is bare) to what
+        became of it, such as C(moved to node-2).
       type: dict
     pods:
       description: Namespace and name of the other pods that had to go. None of them is left.

@@ -145,19 +145,19 @@ record:
   type: dict
   contains:
     run_id:
-      description: The run that worked on it last.
+      description: Id of the run that worked on it last.
       type: str
     intent:
-      description: What it shall become.
+      description: The state that was asked for, V(drained), V(cordoned) or V(active).
       type: str
     requester:
-      description: Who asked.
+      description: Who requested it.
       type: str
     reason:
-      description: Why.
+      description: The reason that was given, or empty.
       type: str
     started:
-      description: When it began.
+      description: When the maintenance began, UTC.
       type: str
     blocked:
       description: When its last run ended with something in its way. Empty if it did not.
@@ -173,7 +173,7 @@ record:
       description: Whether the cordon is ours.
       type: bool
     runs:
-      description: All runs.
+      description: Ids of all runs.
       type: list
       elements: str
 counts:

@@ -92,11 +92,11 @@ looks:
   returned: success
   type: str
 may_be_fenced:
-  description: Whether it looks so that it may be fenced.
+  description: Whether what was seen allows to fence the node.
   returned: success
   type: bool
 message:
-  description: How it looks, in words.
+  description: What was seen of the node, as a sentence.
   returned: success
   type: str
 found_dead:
@@ -113,7 +113,7 @@ vms:
   type: list
   elements: dict
 run_id:
-  description: The run.
+  description: Id of the run.
   returned: success
   type: str
 error:

@@ -186,15 +186,15 @@ answer:
   sample: go
 next:
   description:
-    - What comes before it is brought back, of V(hooks), V(work), V(reboot), V(reboot_if_needed) and V(checks), in this
-      order. After hooks and work it is asked again. With O(state=reboots) V(reboot), or nothing if it has rebooted
-      since.
+    - What is to be done before the host is brought back, of V(hooks), V(work), V(reboot), V(reboot_if_needed) and
+      V(checks), in this order. After hooks and work it is asked again. With O(state=reboots) V(reboot), or nothing if
+      it has rebooted since.
   returned: with O(state=out), O(state=empty) and O(state=reboots)
   type: list
   elements: str
   sample: [work]
 steps:
-  description: What is left to be done.
+  description: The steps that are left for this host, in their order.
   returned: with O(state=out) and O(state=empty)
   type: list
   elements: str
@@ -229,7 +229,7 @@ turn:
 event:
   description:
     - For notifications. C(event) is V(begin), V(done), V(failed) or V(end); C(host), its name, or empty; C(message), a
-      sentence; and the figures of the roll. Empty if there is nothing to tell.
+      sentence; and the numbers of the roll. Empty if there is nothing to tell.
   returned: with O(state=back)
   type: dict
 left_as:

@@ -220,16 +220,16 @@ refusal:
       description: Its name.
       type: str
     memory_mib:
-      description: Its memory.
+      description: Its memory, MiB.
       type: int
     missing_mib:
-      description: MiB that would have to be free. None if it is not room that is missing.
+      description: MiB of memory that are missing. None if something else than memory or CPU is missing.
       type: int
     cpu_milli:
       description: Thousandths of a CPU that it requests.
       type: int
     missing_cpu_milli:
-      description: Those that would have to be free. None if it is not room that is missing.
+      description: Thousandths of a CPU that are missing. None if something else than memory or CPU is missing.
       type: int
     sentence:
       description: All of it in a sentence.
@@ -259,16 +259,16 @@ steps:
       type: list
       elements: str
     begins:
-      description: Seconds of transfers before it.
+      description: Seconds after which it begins, work on the hosts not counted.
       type: float
     duration:
-      description: Seconds of its transfers and stops.
+      description: Seconds that its transfers and stops take.
       type: float
     spare_mib:
-      description: Room that is left on all other hosts while these are out.
+      description: MiB of memory that are left on all other hosts while these are out.
       type: int
     largest_mib:
-      description: Room on the one of them that has most.
+      description: MiB of memory on the one of them that has most left.
       type: int
     largest_on:
       description: Its name.
@@ -278,7 +278,7 @@ steps:
         - Thousandths of a CPU that are left on all other hosts. None where CPU is not counted.
       type: int
     second_moves:
-      description: VMs that land on a host that is still to come, and so move again.
+      description: Number of VMs that go to a host that is still to come, and so move again.
       type: int
     fits_if:
       description:
@@ -300,7 +300,7 @@ steps:
           description: Host on which room is counted for it.
           type: str
         memory_mib:
-          description: How much.
+          description: Its memory, MiB.
           type: int
     moves:
       description: What becomes of each VM, in the order in which it begins.
@@ -328,25 +328,25 @@ steps:
           description: Reason code, empty if it is simply migrated.
           type: str
         source:
-          description: From.
+          description: The host that it leaves.
           type: str
         target:
-          description: To. Empty if it stays.
+          description: The host that it goes to. Empty if it stays.
           type: str
         order:
           description: Counted from 1.
           type: int
         memory_mib:
-          description: Its memory.
+          description: Its memory, MiB.
           type: int
         start:
           description: Seconds from the beginning of the step. None if it cannot be predicted.
           type: float
         duration:
-          description: Seconds. None if it cannot be predicted.
+          description: Seconds that it takes. None if it cannot be predicted.
           type: float
         pause_ms:
-          description: Expected pause of the guest. None if it stays off or is not known.
+          description: Milliseconds for which the guest is expected to be paused. None if it stays off or is not known.
           type: float
         sent_mib:
           description: MiB that cross the link.
@@ -357,19 +357,19 @@ hosts_left:
   type: list
   elements: str
 moves:
-  description: Moves in all.
+  description: Number of moves in all steps.
   returned: success
   type: int
 vms_moved:
-  description: VMs that move at least once.
+  description: Number of VMs that move at least once.
   returned: success
   type: int
 moves_per_vm:
-  description: Moves of each of them on average.
+  description: Moves for each of these VMs, on average.
   returned: success
   type: float
 stops:
-  description: VMs that are stopped and stay where they are.
+  description: Number of VMs that are stopped and stay where they are.
   returned: success
   type: int
 moves_back:
@@ -380,7 +380,7 @@ moves_back:
   type: list
   elements: dict
 back_duration:
-  description: Seconds until they are back.
+  description: Seconds that their moves back take.
   returned: success
   type: float
 duration:
@@ -389,7 +389,7 @@ duration:
   type: float
 stats:
   description:
-    - The plan in figures. The playbook C(virtops.maintenance.plan) leaves them to later jobs of a workflow.
+    - The plan in numbers. The playbook C(virtops.maintenance.plan) leaves them to later jobs of a workflow.
     - C(fits), C(hosts), C(steps), C(hosts_left), C(moves), C(stops), and C(minutes) of transfers and stops.
   returned: success
   type: dict

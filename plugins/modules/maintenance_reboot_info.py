@@ -60,18 +60,18 @@ known:
   returned: success, or the host cannot be reached
   type: bool
 message:
-  description: Who said what, in a line.
+  description: Whether the host is rebooted, and what said so, in one line.
   returned: success, or the host cannot be reached
   type: str
   sample: 'host-a is not rebooted because it does not need it: needrestart says no'
 answers:
-  description: Each answer.
+  description: The answer of each tool on the host.
   returned: success
   type: list
   elements: dict
   contains:
     who:
-      description: Who answered.
+      description: The tool that answered.
       type: str
     needed:
       description: Whether a reboot is needed. None if it could not tell.

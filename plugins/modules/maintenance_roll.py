@@ -55,7 +55,7 @@ event:
   type: dict
 stats:
   description:
-    - The roll in figures. The playbooks leave them to later jobs of a workflow.
+    - The roll in numbers. The playbooks leave them to later jobs of a workflow.
     - C(roll), its id; C(result), one of V(done), V(failed), V(paused), V(stopped), V(aborted) and V(running);
       C(hosts) and C(done), numbers; C(out) and C(failed), names; C(begun), UTC; and C(tally), what became of the VMs.
   returned: with O(state=ended)
@@ -76,7 +76,7 @@ roll:
       description: Who requested it.
       type: str
     reason:
-      description: Why.
+      description: The reason that was given, or empty.
       type: str
     begun:
       description: When it began, UTC.

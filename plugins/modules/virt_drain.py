@@ -206,13 +206,13 @@ certificate:
       description: Time of the first read, seconds of the host's boot-time clock.
       type: float
     second_read:
-      description: Time of the second read.
+      description: Time of the second read, by the same clock.
       type: float
     vms:
-      description: UUID to where the VM is.
+      description: UUID of each VM to what became of it, such as C(moved to host-b).
       type: dict
     unread:
-      description: Hosts that did not answer, with why none of the VMs can be there.
+      description: Hosts that did not answer, each with the reason why none of the VMs can be there.
       type: dict
 needs:
   description:

@@ -72,25 +72,25 @@ hosts:
       description: Whether no run of this collection places a VM there.
       type: bool
     memory_mib:
-      description: Declared capacity.
+      description: Memory that is declared for VMs, MiB.
       type: int
     committed_mib:
-      description: Maximum memories of its active VMs and reservations.
+      description: Maximum memory of its active VMs, and its reservations, MiB.
       type: int
     reserved_mib:
-      description: Reservations.
+      description: Memory that is reserved for VMs that are to come, MiB.
       type: int
     room_mib:
-      description: What is left.
+      description: Memory that is left, MiB.
       type: int
     vms:
-      description: Active VMs.
+      description: Number of active VMs.
       type: int
     inbound:
-      description: Migrations to it that are under way or reserved.
+      description: Number of migrations to it that are under way or reserved.
       type: int
     message:
-      description: Why it could not be read.
+      description: Why it could not be read, or empty.
       type: str
 unreachable_hosts:
   description: Hosts that could not be read, each with the reason.
@@ -106,16 +106,16 @@ record:
       description: The run that wrote it last.
       type: str
     intent:
-      description: What the host shall become.
+      description: The state that was asked for, V(drained), V(cordoned) or V(active).
       type: str
     requester:
-      description: Who asked.
+      description: Who requested it.
       type: str
     reason:
-      description: Why.
+      description: The reason that was given, or empty.
       type: str
     started:
-      description: Wall time of the start.
+      description: When the maintenance began, UTC.
       type: str
     blocked:
       description: When its last run ended with something in its way. Empty if it did not.
@@ -136,7 +136,7 @@ record:
       elements: str
 fleet:
   description:
-    - The host and its VMs as M(virtops.maintenance.maintenance_plan) wants them, by way of the
+    - The host and its VMs as M(virtops.maintenance.maintenance_plan) takes them, after the
       filter P(virtops.maintenance.plan_fleet#filter).
   returned: success
   type: dict

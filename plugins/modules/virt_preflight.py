@@ -171,7 +171,7 @@ cautions:
   elements: str
 fleet:
   description:
-    - The host, its VMs and its peers as M(virtops.maintenance.maintenance_plan) wants them, by way of the filter
+    - The host, its VMs and its peers as M(virtops.maintenance.maintenance_plan) takes them, after the filter
       P(virtops.maintenance.plan_fleet#filter).
   returned: success
   type: dict

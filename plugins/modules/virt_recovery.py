@@ -95,7 +95,7 @@ view:
       description: Who looked.
       type: str
     at:
-      description: When, UTC.
+      description: When it looked, UTC.
       type: str
     answers:
       description: Whether its kernel answers, if only to refuse.
@@ -108,7 +108,7 @@ view:
       type: list
       elements: str
     text:
-      description: What was tried.
+      description: What was tried, and what came of it.
       type: str
     looked:
       description: Whether it could look. If not, RV(view.text) says why.
@@ -136,11 +136,11 @@ looks:
   returned: if O(state) is V(recovered)
   type: str
 may_be_fenced:
-  description: Whether it looks so that it may be fenced.
+  description: Whether what was seen allows to fence the host.
   returned: if O(state) is V(recovered)
   type: bool
 message:
-  description: How it looks, in words, and to whom.
+  description: What was seen of the host and by whom, as a sentence.
   returned: if O(state) is V(recovered)
   type: str
 found_dead:
@@ -156,7 +156,7 @@ booted:
   returned: if RV(phase) is V(Returned) or V(Blocked), and the host lives
   type: str
 protected_at:
-  description: Since when what the peers keep of it is as it is, UTC.
+  description: Since when the peers have the host as it is kept there, UTC.
   returned: if O(state) is V(recovered)
   type: str
 vms:
@@ -165,12 +165,12 @@ vms:
   type: list
   elements: dict
 kept_on:
-  description: Peers that have it.
+  description: Peers that have the definitions of its VMs.
   returned: if O(state) is V(protected)
   type: list
   elements: str
 not_kept_on:
-  description: Peers that took none, with why.
+  description: Peers that did not take them, each with the reason.
   returned: if O(state) is V(protected)
   type: list
   elements: str
@@ -180,7 +180,7 @@ not_asked:
   type: list
   elements: str
 run_id:
-  description: The run.
+  description: Id of the run.
   returned: if O(state) is V(recovered)
   type: str
 error:

@@ -321,7 +321,7 @@ def _written(name: str, value: Any, kind: str) -> str:
 
 
 def _expected(value: Any, spec: Mapping[str, Any]) -> str:
-    """What the variable must be instead; '': its value is right."""
+    """Return what the variable must be instead; '': its value is right."""
     kind = str(spec.get("type"))
     wanted = KINDS[kind](value) if kind in KINDS else ""
     choices = spec.get("choices")

@@ -35,7 +35,7 @@ class DeclareRequest:
 
 @dataclass
 class Declared:
-    """What one domain declares, and where it is to be written."""
+    """The declarations of one domain, and where they are to be written."""
 
     domain: DomainNow
     dom: Any

@@ -1,3 +1,3 @@
-"""What a module has of its ansible-playbook: does it live for which this works, and what must it never show?
+"""The ansible-playbook of a module: does it still live, and what must it never show?
 
 Knows no platform and no roll: on the controller alone, where a module can see that process."""

@@ -58,7 +58,7 @@ def machine() -> str:
 
 
 def told(pid: int) -> str:
-    """What a module has to know about an ansible-playbook to check for itself whether it lives."""
+    """Return what a module needs to check for itself whether an ansible-playbook lives."""
     return f"{pid} {started(pid)} {machine()}"
 
 

@@ -12,7 +12,7 @@ from .._core.reasons.reason import Finding, Platform, Reason
 
 
 class DocumentError(ValueError):
-    """What was given is not a document of a VM."""
+    """The value given is not a document of a VM."""
 
 
 def choice_for(document: Mapping[str, Any], policy: Policy, undeclared: str = "") -> dict[str, Any]:

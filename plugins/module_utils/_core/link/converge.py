@@ -34,7 +34,7 @@ GREAT = 0.5  # ... and so many times what the link carries is one that does not 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the passes say. Rates in bytes/s, pauses in seconds; all 0 while nothing is known.
+    """A forecast made from the passes so far. Rates in bytes/s, pauses in seconds; all 0 while nothing is known.
 
     converges: None while it is not known. pause: how long the guest would stand still if it switched over now.
     """

@@ -1,4 +1,4 @@
-"""What the link's scheduler goes by: its numbers, the rules that the plan shares, one job. Pure.
+"""The rules of the link's scheduler: its numbers, the rules that the plan shares, one job. Pure.
 
 The plan of a roll uses the same rules, so that the times that it foresees are those of a drain.
 """

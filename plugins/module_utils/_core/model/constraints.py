@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Effect(str, Enum):
-    """What a taint does to a VM that does not tolerate it."""
+    """The effect of a taint on a VM that does not tolerate it."""
 
     NO_SCHEDULE = "NoSchedule"
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
@@ -77,7 +77,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Constraints:
-    """What a VM asks of its node.
+    """The requirements of a VM on its node.
 
     selector, affinity: all must hold. near: a group beside whose VMs it is placed if it can be.
     """

@@ -27,7 +27,7 @@ class EvictionStrategy(str, Enum):
 
 
 class OnNotMigratable(str, Enum):
-    """What to do with a VM that should migrate and cannot."""
+    """The choices for a VM that should migrate and cannot."""
 
     BLOCK = "block"
     SHUTDOWN = "shutdown"
@@ -314,7 +314,7 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the holder wrote at the end of one attempt.
+    """The holder's note at the end of one attempt.
 
     `at`: the node where the VM was read to run; empty: not known. `paused`: it stayed at its
     source, paused for the migration, and could not be resumed. `steps`: what was done so that it comes to its end.
@@ -339,7 +339,7 @@ class Outcome:
 
 @dataclass
 class Observation:
-    """What is, now. Made new by each observe; never what we remember.
+    """The state of the world now. Each observe makes a new one; nothing in it is remembered.
 
     `vms`: on the draining nodes, by UUID. `sightings`: by UUID, on the other nodes, for VMs
     of the draining nodes and for VMs that the record names. `claims`: reservations owned by

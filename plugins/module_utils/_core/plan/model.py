@@ -72,7 +72,7 @@ class RollRequest:
 
 @dataclass(frozen=True)
 class PlannedMove:
-    """What becomes of one VM in one step.
+    """The planned way of one VM in one step.
 
     way: migrate, shutdown, save, cold_migrate, external, off; swap: moved out of the way of
     another one, before the step. why: who decided, and the reason when it is not simply migrated.

@@ -23,7 +23,7 @@ _STOPS = frozenset({Way.SHUTDOWN.value, Way.SAVE.value, Way.COLD_MIGRATE.value})
 
 @dataclass(frozen=True)
 class Placed:
-    """What `decide` answered for one VM. Of one that its owner moves, `target` is a place that is
+    """The answer of `decide` for one VM. Of one that its owner moves, `target` is a place that is
     kept for it."""
 
     vm: VM

@@ -18,7 +18,7 @@ NAMED_ELSEWHERE = 20  # hosts, with a reason each
 
 @dataclass(frozen=True)
 class _Lack:
-    """What a host has too little of for a VM. `whole`: not even an empty one has room for it."""
+    """The shortage on a host that keeps a VM from it. `whole`: not even an empty one has room for it."""
 
     mib: int = 0
     cpu_milli: int = 0
@@ -120,7 +120,7 @@ def _first(
 
 
 def _ways(fleet: Fleet, vm: VM, hosts: Sequence[_Host], other_profile: str) -> list[str]:
-    """What would help, each by itself; never empty."""
+    """Return the remedies, each of which would help by itself; never empty."""
     open_ones = [one for one in hosts if not (one.shut or one.refused)]
     least = _least(fleet.placement([]), [one for one in open_ones if not one.lack.whole])
     ways = [f"free {least.amount}"] if least is not None and least.amount else []
@@ -196,7 +196,7 @@ def _host(fleet: Fleet, placement: Placement, vm: VM, node: Node, lack: _Lack) -
 
 
 def _mend(fleet: Fleet, vm: VM, text: str) -> str:
-    """What somebody could change so that the host takes it. `text`: the words of the refusal."""
+    """Return what to change so that the host takes the VM. `text`: the words of the refusal."""
     if text.startswith("has the taint "):
         return f"let {vm.name} tolerate {text[len('has the taint ') :]}"
     if text.startswith("has an older hypervisor "):

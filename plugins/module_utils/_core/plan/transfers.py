@@ -23,7 +23,7 @@ THROTTLED = 0.5  # of the rate: auto-converge slows a guest down until it writes
 
 @dataclass(frozen=True)
 class Speeds:
-    """What the model knows of the fleet. `links`: host -> MiB/s, else `default`. `setup`: seconds
+    """The speeds that the model knows of the fleet. `links`: host -> MiB/s, else `default`. `setup`: seconds
     before the first byte, `switch`: from the last byte to the end of the migration, `overhead`:
     what a drain takes beside its migrations, for reads, marks and the certificate. `pause`: ms for
     which a guest is paused at the end of each migration at least."""

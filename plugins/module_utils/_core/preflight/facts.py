@@ -1,4 +1,4 @@
-"""What a platform reports to the preflight, as plain data. The core's Observation, and more.
+"""The facts that a platform reports to the preflight, as plain data. The core's Observation, and more.
 
 An empty text, tuple or mapping: nothing is wrong. Sizes in MiB, times in seconds.
 """
@@ -26,7 +26,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class QuotaLeft:
-    """What a quota leaves of one resource, and what one more pod of the VM needs of it."""
+    """The rest of one resource in a quota, and the need of one more pod of the VM."""
 
     quota: str
     resource: str

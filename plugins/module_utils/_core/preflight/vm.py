@@ -65,8 +65,8 @@ def vm_findings(facts: Facts, vm: VM, seen: VMSeen, choice: Choice) -> Iterator[
 
 
 def _about(check: Reason) -> About | None:
-    """What a finding with this code is about, where that differs from the code's own row; None: it does not. About a
-    host NewerToOlder says that it is older, about a VM that all its targets are."""
+    """Return what a finding with this code is about, where that differs from the code's own row; None: it does not.
+    About a host NewerToOlder says that it is older, about a VM that all its targets are."""
     return About.VM if check is Reason.NewerToOlder else None
 
 

@@ -1,4 +1,4 @@
-"""What a result carries: one reason about one subject.
+"""A finding, as a result carries it: one reason about one subject.
 
 All that others need of this room is imported from here.
 """

@@ -26,7 +26,7 @@ class Severity(str, Enum):
 
 
 class About(str, Enum):
-    """What a finding is about. One VM or pod that cannot go does not keep the others."""
+    """The subject of a finding. One VM or pod that cannot go does not keep the others."""
 
     CLUSTER = "cluster"
     NODE = "node"
@@ -47,7 +47,7 @@ _OPTION = re.compile(
 
 @dataclass(frozen=True)
 class Words:
-    """What a reason means, and what to do about it."""
+    """The meaning of a reason, and the remedy."""
 
     sentence: str
     remedy: str

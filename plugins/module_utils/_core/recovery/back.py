@@ -13,7 +13,7 @@ States = Mapping[str, State]  # by UUID, of one host
 
 
 class Fate(str, Enum):
-    """What to do about a VM that was taken over, when its host is back."""
+    """The choices for a VM that was taken over, when its host is back."""
 
     RUNS = "runs"  # elsewhere, and nothing of it is left on the host
     REMOVED = "removed"  # it is elsewhere: its definition on the host is to go

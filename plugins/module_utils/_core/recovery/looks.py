@@ -35,7 +35,7 @@ MAY_BE_FENCED = frozenset({Looks.CUT_OFF, Looks.PROBABLY_DEAD})
 
 @dataclass(frozen=True)
 class View:
-    """What one observer saw. `by`: CONTROLLER or the name of a peer. `at`: UTC.
+    """The view of one observer. `by`: CONTROLLER or the name of a peer. `at`: UTC.
 
     `answers`: the host's kernel answered, if only to refuse. `libvirt`: its libvirtd answered. `guests`: names of its
     VMs that show signs of life, with the sign. `text`: what was tried and what came of it. `looked` False: it could

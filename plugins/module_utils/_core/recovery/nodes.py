@@ -114,8 +114,8 @@ def why_it_stays(namespace: str, name: str, bare: bool, restarts: bool, strategy
 
 @dataclass
 class NodeRecovery:
-    """What is kept on the Node. `boot_id`: as it was when it was found dead. `cordoned`: by us. `told`: the phase that
-    its last Event has."""
+    """The record of a recovery, kept on the Node. `boot_id`: as it was when it was found dead. `cordoned`: by us.
+    `told`: the phase that its last Event has."""
 
     run: str = ""
     requester: str = ""

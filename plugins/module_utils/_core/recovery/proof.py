@@ -1,4 +1,4 @@
-"""What proves that a host is off. Pure.
+"""Proofs that a host is off. Pure.
 
 That it does not answer proves nothing. A proof is a power state that somebody read: a fence agent, the user's own
 tasks, or a person who says so of the moment at which this host was found dead. Of another kind is that its VMs of

@@ -34,7 +34,7 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class Safety:
-    """What keeps the host from starting a VM again that was taken over.
+    """The safeguards that keep the host from starting a VM again that was taken over.
 
     `guard`: its libvirt asks the peers before each start (`protect` installed that). `lock`: the lock manager of its
     libvirt, empty for none; `locks`: those of the others. `stays_off`: the user says that it does not come back.

@@ -35,7 +35,7 @@ class _Answered(TypedDict):
 
 
 class RollAnswer(_Answered, total=False):
-    """What a step returns. Each step has some of these keys, always the same ones."""
+    """The result of a step. Each step has some of these keys, always the same ones."""
 
     watch: dict[str, Any]  # what the next slice of the same step is given as `notes`
     error: str  # class of an error that is no failure here

@@ -110,7 +110,7 @@ def settings(params: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str,
 
 
 def secrets_of(kubeconfig: Mapping[str, Any]) -> set[str]:
-    """What may not be printed of a kubeconfig: tokens, passwords, keys, what a plugin is given."""
+    """Return the secrets in a kubeconfig, which may not be printed: tokens, passwords, keys, what a plugin is given."""
     return _texts(kubeconfig.get("users"))
 
 

@@ -18,7 +18,7 @@ class VMNotHere(Exception):
 
 
 class MigrationRefused(Exception):
-    """What is asked for cannot be: said before anything is touched."""
+    """The request cannot be met. Raised before anything is touched."""
 
 
 FAILURES: tuple[type[Exception], ...] = (

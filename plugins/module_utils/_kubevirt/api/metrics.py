@@ -66,7 +66,7 @@ class Source:
 
 
 class MetricsError(Exception):
-    """What the server did instead of telling."""
+    """The server gave no metrics; the text says what it did instead."""
 
 
 def source_of(given: Mapping[str, Any] | None) -> Source | None:

@@ -1,4 +1,4 @@
-"""What one run wants of one VM, what it sees of it, and what our note on the VMI says. Pure.
+"""The intent of one run for one VM, its view of that VM, and our note on the VMI. Pure.
 
 The note is the run's memory: it is stored on the VMI before anything is asked, so that a run that
 was killed is carried on by the next call, wherever that runs.
@@ -140,7 +140,7 @@ def write_note(request: MigrationRequest, asked: RequestNote, stamp: str) -> dic
 
 @dataclass(frozen=True)
 class View:
-    """What is, now. `migrations`: all of the VM, oldest first. `now`: as Asked.at.
+    """The state of the VM now. `migrations`: all of the VM, oldest first. `now`: as Asked.at.
 
     `fits`: the VMI's node is the one that was asked for (None: none was).
     `waits`: what the current one waits for. `event`: why the last failed one did.

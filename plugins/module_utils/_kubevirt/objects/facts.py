@@ -93,7 +93,7 @@ def owner(vmi: Obj) -> Obj | None:
 
 
 def maker(vmi: Obj) -> str:
-    """What creates another instance when this one has ended: a VirtualMachineInstanceReplicaSet or the
+    """Return the owner that creates another instance when this one has ended: a VirtualMachineInstanceReplicaSet or the
     like, by kind and name; empty: a VirtualMachine starts it again, or nobody does."""
     for found in vmi["metadata"].get("ownerReferences") or []:
         if found.get("controller") and found.get("kind") != "VirtualMachine":

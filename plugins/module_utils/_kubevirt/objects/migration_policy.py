@@ -81,8 +81,8 @@ def taken(vmi: Obj, version: tuple[int, int]) -> tuple[dict[str, Any], str] | No
 
 
 def foreseen(vmi: Obj, form: Mapping[str, Any], writes: float | None) -> Finding | None:
-    """What KubeVirt will make of a migration with these settings, where that is no good end; None: nothing speaks
-    against it, or nobody limits the bandwidth, and what the link carries is not known.
+    """Return why a migration with these settings is not going to end well; None: nothing speaks against
+    it, or nobody limits the bandwidth, and what the link carries is not known.
 
     `form`: see `result_form`. `writes`: MiB in a second, as the metrics tell it.
     """

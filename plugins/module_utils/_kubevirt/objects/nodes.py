@@ -20,7 +20,7 @@ def takes_vms(node: Obj) -> bool:
 
 
 def not_ready(node: Obj) -> str:
-    """What the kubelet's condition says, as a sentence without a full stop; '' for a node that is Ready."""
+    """Return the kubelet's condition as a sentence without a full stop; '' for a node that is Ready."""
     ready = condition(node, "Ready") or {}
     if ready.get("status") == "True":
         return ""
@@ -28,7 +28,7 @@ def not_ready(node: Obj) -> str:
 
 
 def why_closed(node: Obj) -> list[str]:
-    """What keeps every VM away, taints left aside; empty: the node is open.
+    """Return why the node takes no VM at all, taints left aside; empty: the node is open.
 
     A cordon does, also for a VM that tolerates it: somebody wants the node to be empty.
     """

@@ -61,7 +61,7 @@ def _listed(container: Obj, kind: str) -> dict[str, float]:
 
 
 def quotas_left(quotas: Iterable[Obj], pod: Obj | None, used_by_pods: Callable[[str], float]) -> list[QuotaLeft]:
-    """What each quota of the pod's namespace leaves, against one more pod like it.
+    """Return for each quota of the pod's namespace its rest, and the need of one more pod like it.
 
     `used_by_pods`: of a resource, for a quota that has no status yet.
     """

@@ -19,7 +19,7 @@ def hard(node: Obj) -> list[Obj]:
 
 
 def of(vmi: Obj, pod: Obj | None = None) -> list[Obj]:
-    """What the pod of its next migration will tolerate. `pod`: its launcher, which may tolerate
+    """Return the tolerations of the pod of its next migration. `pod`: its launcher, which may tolerate
     more, as the cluster adds to it."""
     for obj in (pod, vmi):
         found = ((obj or {}).get("spec") or {}).get("tolerations")

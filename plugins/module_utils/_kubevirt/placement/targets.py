@@ -44,7 +44,7 @@ class Target:
 
 @dataclass(frozen=True)
 class PodRequirements:
-    """What one target pod asks of a node. `labels`: those that it must have, with their values.
+    """The requirements of one target pod on a node. `labels`: those that it must have, with their values.
 
     `volumes`: claim -> what its volume asks of the node's labels. `own`: itself, beside others.
     """
@@ -84,7 +84,7 @@ def requirements_of(
     volumes: Mapping[tuple[str, str], Sequence[Obj]],
     migrations: Mapping[str, Obj] | None = None,
 ) -> PodRequirements:
-    """What the target pod of this VMI's migration will ask. `source`: the node it runs on.
+    """Return the requirements of the target pod of this VMI's migration. `source`: the node it runs on.
 
     `volumes`: namespace and name of a claim -> what its volume asks of a node. `migrations`: by UID.
     """

@@ -33,7 +33,7 @@ _STUCK = frozenset({Reason.LastReadyReplica, Reason.DisruptionBudgetNotComputed,
 
 @dataclass
 class PodsResult:
-    """What became of the other pods. `phase`: EMPTY when none is left that has to go."""
+    """The outcome for the other pods. `phase`: EMPTY when none is left that has to go."""
 
     phase: NodePhase = NodePhase.EMPTY
     findings: tuple[Finding, ...] = ()
@@ -79,7 +79,7 @@ class PodDrain:
         return self._reader.judged(self._watches.need_pods())
 
     def refused(self) -> tuple[Finding, ...]:
-        """What kubectl drain would refuse before it begins. Raises KubeError."""
+        """Return what kubectl drain would refuse before it begins. Raises KubeError."""
         return tuple(j.finding for j in self.judged() if j.finding is not None and j.decision is PodDecision.REFUSED)
 
     def check(self) -> PodsResult:

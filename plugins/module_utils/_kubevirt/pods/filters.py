@@ -76,8 +76,8 @@ class JudgedPod:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the filters know beside the pod. `orphan`: is a pod's DaemonSet gone? `selected`: UIDs that the selector
-    matches, None: all. `now`: seconds since the epoch."""
+    """The facts that the filters know beside the pod. `orphan`: is a pod's DaemonSet gone? `selected`: UIDs that the
+    selector matches, None: all. `now`: seconds since the epoch."""
 
     options: PodOptions
     orphan: Callable[[Obj], bool]

@@ -1,4 +1,4 @@
-"""What stands in the way of draining a node: lists, access reviews and dry runs, as facts.
+"""The facts that stand in the way of draining a node, from lists, access reviews and dry runs.
 
 `check` puts the core's facts together, and the core judges them. Nothing is marked or evicted.
 """

@@ -37,7 +37,7 @@ _HARVESTER = "harvesterhci.io/maintain-status"
 def node_seen(
     node: Obj, nodes: Sequence[Obj], kubevirt: Obj | None, record: str, control_node: str, rebooted: bool = False
 ) -> NodeSeen:
-    """What the Node object says of its own state and of who works on it. `rebooted`: since its drain."""
+    """Return the state of the node, and who works on it, by its Node object. `rebooted`: since its drain."""
     ready = facts.condition(node, "Ready") or {}
     notes, spec = facts.annotations(node), node.get("spec") or {}
     config = ((kubevirt or {}).get("spec") or {}).get("configuration") or {}

@@ -85,7 +85,7 @@ def _ask(client: Client, going: Sequence[JudgedPod], options: PodOptions) -> Oth
 
 
 def _try(client: Client, found: JudgedPod) -> PodSeen | str | None:
-    """What holds it back, or why that is not known now. None: it would go."""
+    """Return what holds the pod back, or why that is not known now. None: it would go."""
     try:
         answer, finding = evict(client, found.pod, dry=True)
     except AccessDenied as exc:

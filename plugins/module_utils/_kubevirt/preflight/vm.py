@@ -45,7 +45,7 @@ def vm_of(vmi: Obj, node: str, default_strategy: str, machine: Obj | None, dirty
 
 @dataclass
 class Around:
-    """What the facts of a VM are read against. Indexes, so that each VM costs the same."""
+    """The surroundings against which the facts of a VM are read. Indexes, so that each VM costs the same."""
 
     found: ClusterObjects
     node: Obj

@@ -319,7 +319,7 @@ class KubeVirtPlatform:
         return self.turns.may_begin(wanted, own, cluster, self.observer.waits.free(cluster))
 
     def _frees_a_slot(self, action: Action) -> bool:
-        """What has a slot is aborted last, or another one that is to go takes it at once.
+        """Return whether this abort frees a slot. Those come last, or another one that is to go takes it at once.
 
         KubeVirt then prepares its target, and aborts it only when it runs.
         """

@@ -38,7 +38,7 @@ def vm_rows(rows: Sequence[Mapping[str, Any]], known: Mapping[str, Instance]) ->
 
 
 def warnings(record: NodeRecord, node: Mapping[str, Any] | None) -> list[str]:
-    """What happened to the VMs of the run that nobody of us did, and to the node's cordon, as a sentence each."""
+    """Return a sentence for each thing that others did to the VMs of the run or to the node's cordon."""
     gone = [
         entry
         for entry in record.vms.values()

@@ -31,7 +31,7 @@ MIGRATION, POD, LIMITS, STORAGE = "migration", "target pod", "policy and limits"
 
 @dataclass(frozen=True)
 class Known:
-    """What was read about one VM. `migrations`: its own, oldest first. `pods`: of the VMI.
+    """The objects that were read about one VM. `migrations`: its own, oldest first. `pods`: of the VMI.
 
     `now`: seconds since the epoch. `lasting`: it is in its phase for longer than that takes
     (None: told by the stamps). `events`: of the migration, the VMI and the target pod, oldest
@@ -183,7 +183,7 @@ def for_slot(known: Known) -> bool:
 
 
 def _before_slot(known: Known, current: Obj) -> Finding | None:
-    """What KubeVirt waits for before it even asks for a slot."""
+    """Return what KubeVirt waits for before it even asks for a slot."""
     vmi = known.vmi
     if facts.phase(vmi) != "Running":
         text = f"The instance is {facts.phase(vmi) or 'not started yet'}; it must run first."

@@ -115,7 +115,7 @@ class WaitReader:
     def waits_for(
         self, vmi: Obj, migrations: Sequence[Obj], cluster: Cluster | None, leaving: Sequence[Obj] | None = None
     ) -> Finding | None:
-        """What the last one of `migrations` that has not ended waits for. They are the VM's.
+        """Return what the last one of the VM's `migrations` that has not ended waits for.
 
         `leaving`: those of all VMs of its node; None: these are not watched.
         """

@@ -31,7 +31,7 @@ ReadHeader = Callable[[str], bytes]
 
 
 class Header(NamedTuple):
-    """What a qcow2 image says: its backing file, that one's format, its data file.
+    """The header of a qcow2 image: its backing file, that one's format, its data file.
 
     snapshots: how many are in it (qemu-img snapshot -l). version: 2 or 3, 0: no qcow2 image. cluster:
     bytes. lazy: its reference counts are updated late.

@@ -19,7 +19,7 @@ _REFUSALS = ("cannot migrate domain: ", "State blocked by non-migratable")
 
 
 def qemu_blockers(dom: Any) -> tuple[str, ...]:
-    """What blocks the domain's migration, in QEMU's words; empty: nothing, or QEMU is not to be asked.
+    """Return what blocks the domain's migration, in QEMU's words; empty: nothing, or QEMU is not to be asked.
     Raises libvirtError when the connection is lost."""
     try:
         import libvirt_qemu  # noqa: PLC0415 - it comes with libvirt's binding on some systems only

@@ -31,7 +31,7 @@ _SECURITY = {
 
 @dataclass(frozen=True)
 class Runtime:
-    """What libvirt knows of a domain beside its XML.
+    """The facts that libvirt has of a domain beside its XML.
 
     block_jobs: the disks on which one runs. blockers: what QEMU says against a migration.
     tpm_shared: is its TPM state on a shared file system (None: not known, taken as no).
@@ -151,7 +151,7 @@ def shutdown_findings(spec: DomainSpec) -> tuple[Finding, ...]:
 
 
 def _bound_findings(spec: DomainSpec) -> Iterator[Finding]:
-    """What binds a running domain to its QEMU process or its host, by its XML alone."""
+    """Find what binds a running domain to its QEMU process or its host, by its XML alone."""
     for filesystem in spec.filesystems:
         name = "virtiofs" if filesystem.driver == "virtiofs" else "9p"
         text = f"The host directory {filesystem.source} is shared into it by {name}."

@@ -59,7 +59,7 @@ class DiskView:
 
 @dataclass(frozen=True)
 class SourceMounts:
-    """What this host itself says: of its mounts, its addresses and its libvirt's settings."""
+    """The mounts and addresses of this host, and the settings of its libvirt."""
 
     shared_fs: Callable[[str], bool | None] = path_is_shared_fs
     servers: Callable[[str], Sequence[str]] = servers_of

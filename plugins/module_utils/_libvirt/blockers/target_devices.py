@@ -1,4 +1,4 @@
-"""What a target has of the devices that a VM brings: its emulator, where its graphics listen, the
+"""Check a target for the devices that a VM brings: its emulator, where its graphics listen, the
 PCI device that is to be plugged in again.
 
 Asked of the target's libvirt, and only for what this VM has. Another program that holds a port

@@ -1,4 +1,4 @@
-"""What a domain names and the target looks up by that name: is it there, and the same one?
+"""Check what a domain names and the target looks up by that name: is it there, and the same one?
 
 | named | compared | not compared |
 |---|---|---|

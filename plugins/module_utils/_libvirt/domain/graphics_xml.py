@@ -47,7 +47,7 @@ def _port(text: str | None) -> int:
 
 
 def qemu_extras(root: ET.Element) -> tuple[str, ...]:
-    """What QEMU is given past libvirt, each in a word: options, variables, overridden devices.
+    """Return what QEMU is given past libvirt, each in a word: options, variables, overridden devices.
 
     The options alone, never their values: a value may be a password.
     """

@@ -21,7 +21,7 @@ _MTU = 1500
 
 @dataclass(frozen=True)
 class PortSpec:
-    """What a port of the network gets: VLAN tags and virtualport, as text; empty: none."""
+    """The settings of a port of the network: VLAN tags and virtualport, as text; empty: none."""
 
     vlan: str = ""
     virtualport: str = ""

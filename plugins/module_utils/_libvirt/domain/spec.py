@@ -218,7 +218,7 @@ class Pinning:
 
 @dataclass(frozen=True)
 class Declared:
-    """What our element in the metadata says. Empty strings: not said.
+    """The content of our element in the metadata. Empty strings: not said.
 
     owner: whose VM it is, in words.
     other: further children, local name -> text.

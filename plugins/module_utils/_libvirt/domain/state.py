@@ -73,7 +73,7 @@ _PAUSED_BY = {
 
 
 def paused_by(state: int, reason: int) -> str:
-    """What paused it, in words; empty: nothing did, or it is not known."""
+    """Return what paused the domain, in words; empty: nothing did, or it is not known."""
     if state == PMSUSPENDED:
         return "its guest sleeps"
     return _PAUSED_BY.get(reason, "") if state == PAUSED else ""

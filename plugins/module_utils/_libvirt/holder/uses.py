@@ -22,7 +22,7 @@ DEEPEST = 200  # as many images below each other as libvirt follows
 
 
 def user_of(conn: Any, path: str, moving: str = "", acts: bool = True) -> str:
-    """What on that host uses the file, in words; empty: nothing.
+    """Return what uses the file on that host, in words; empty: nothing.
 
     `moving`: UUID of a VM that counts only while it runs there. `acts` False: no pool is made, and
     what only that would tell is left out.
@@ -62,7 +62,7 @@ def _reads(conn: Any, dom: Any, path: str, images: dict[str, str]) -> bool:
 
 
 class _Chains:
-    """What images stand on. `bases`: known ones, image -> what is below it, empty: nothing."""
+    """The backing files of images. `bases`: known ones, image -> what is below it, empty: nothing."""
 
     def __init__(self, conn: Any, bases: dict[str, str], acts: bool) -> None:
         self._conn = conn

@@ -296,7 +296,7 @@ def is_full(exc: Exception) -> bool:
 
 
 def hint_for(text: str) -> str:
-    """What to do about a connection error with this text; empty: not known."""
+    """Return what to do about a connection error with this text; empty: not known."""
     lower = text.lower()
     for words, hint in _HINTS:
         if any(word in lower for word in words):

@@ -112,7 +112,7 @@ class HostFacts:
         return any(name in names for names in known)
 
     def lacks_link(self, interface: InterfaceSpec) -> str:
-        """What the interface is attached to and this host has not; empty: nothing, or unknown."""
+        """Return what the interface is attached to and this host lacks; empty: nothing, or unknown."""
         if interface.network:
             if self.networks is not None and interface.network not in self.networks:
                 return f"network {interface.network!r}"

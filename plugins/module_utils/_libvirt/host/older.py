@@ -1,4 +1,4 @@
-"""What a target whose QEMU is older does not tell of a VM's machine type and CPU."""
+"""The parts of a VM's machine type and CPU that a target with an older QEMU does not tell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ERR_UNSUPPORTED = 84
 
 
 def not_compared(conn: Any, spec: DomainSpec, target: HostFacts) -> str:
-    """What of the VM's machine type and CPU this target does not tell, in words; empty: nothing.
+    """Return which of the VM's machine type and CPU this target does not tell, in words; empty: none.
 
     For a target whose QEMU is older. A machine type with a version is the same in all releases that have it, and so is
     its default CPU (QEMU, docs/devel/migration/compatibility). Raises libvirtError when the target does not answer.

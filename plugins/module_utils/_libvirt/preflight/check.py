@@ -30,7 +30,7 @@ from .userfaultfd import own_userfaultfd, permits_userfaultfd, qemu_is_root
 
 @dataclass(frozen=True)
 class Measured:
-    """What was read on a host by other means than libvirt. clock: less the asker's, seconds.
+    """Values that were read on a host by other means than libvirt. clock: less the asker's, seconds.
 
     clock_within: what that may be wrong by.
     userfaultfd: the kernel's setting; -1: this kernel has none. tls_dir: where QEMU has its

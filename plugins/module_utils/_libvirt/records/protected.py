@@ -1,4 +1,5 @@
-"""What peers keep of a host, should it die: its VMs' definitions, and who takes each of them (volume `protect.HOST.N`).
+"""The copy that peers have of a host, should it die: its VMs' definitions, and who takes each of them (volume
+`protect.HOST.N`).
 
 Made while the host lives, by `protect`; a dead host can be asked nothing. There is nobody left who could sign it
 either: whoever may write to the store of a peer may have a definition started there (docs/security.md).

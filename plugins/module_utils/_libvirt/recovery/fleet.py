@@ -94,9 +94,9 @@ class Fleet:
         )
 
     def safety(self, kept: Kept, guarded: bool, stays_off: bool) -> Safety:
-        """What keeps a VM of the dead host from running twice. `guarded`: its guard asks the quorum hosts; `stays_off`:
-        the user says that it stays off. What is kept of the other hosts is read only where the dead one has locks at
-        all. Raises RecordError."""
+        """Return what keeps a VM of the dead host from running twice. `guarded`: its guard asks the quorum hosts;
+        `stays_off`: the user says that it stays off. What is kept of the other hosts is read only where the dead one
+        has locks at all. Raises RecordError."""
         locks, images = dict[str, str](), {self.host: kept.locked}
         for name in self.others if kept.lock or kept.locked else ():
             theirs, _unread = protected.read(name, [host for other, host in self.others.items() if other != name])

@@ -1,4 +1,4 @@
-"""What a host's store says of the files of a VM's copied disks: which of them may be replaced.
+"""Notes in a host's store on the files of a VM's copied disks: which of them may be replaced.
 
 It is a record (made.<vm>.<generation>), so that it survives a writer that is killed half-way.
 A path says little: a file may have been deleted since, and another VM's disk made there. So
