@@ -89,7 +89,7 @@ def answer_of(
         ),
         "aborted": lambda: run.aborted(store, runner, here),
     }
-    if state in _AT_THE_END:  # hours were worked for it, and the last host may be a keeper that has just rebooted
+    if state in _AT_THE_END:  # hours were worked for it, and the last host may be a quorum host that has just rebooted
         return run.patiently(of_the_roll[state], here, until, params["watch"], NOTE_PATIENCE)
     if state in of_the_roll:
         return of_the_roll[state]()
