@@ -33,7 +33,7 @@ def _version(text: str) -> tuple[int, int]:
     return int(major), int(minor)
 
 
-def _arguments() -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kubesim", description=__doc__.splitlines()[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--scale", type=float, default=1.0, help="how much faster than real time")
@@ -42,7 +42,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--shared", action="store_true", help="nodes n1 to n5, on the last two VMs of others")
     parser.add_argument("--parent", type=int, metavar="PID", help="end with this process, which starts it")
     parser.add_argument("--account", action="append", default=[], metavar="NAME=FILE")
-    return parser.parse_args()
+    return parser
 
 
 def _running(pid_file: Path) -> bool:
@@ -62,7 +62,7 @@ def _share(sim: Kubesim) -> None:
 
 
 def main() -> int:
-    args = _arguments()
+    args = _parser().parse_args()
     args.directory.mkdir(parents=True, exist_ok=True)
     pid_file = args.directory / "pid"
     if _running(pid_file):

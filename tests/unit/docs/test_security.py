@@ -1,4 +1,7 @@
-"""docs/security.md: each place in the product that makes a file stands there with its mode, and a test of that."""
+"""docs/security.md: each place in the product that makes a file stands there with its mode, and a test of that.
+
+So does each kind of secret, with where it is searched for.
+"""
 
 from __future__ import annotations
 
@@ -44,19 +47,21 @@ def in_the_code() -> set[str]:
     return found
 
 
-def rows() -> list[list[str]]:
+def rows(section: str) -> list[list[str]]:
     text = (readme.ROOT / "docs" / "security.md").read_text("utf-8")
-    table = text.partition("## Files that are written")[2].partition("\n## ")[0]
+    table = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     return [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
 
 
 def test_each_place_that_makes_a_file_stands_in_the_table() -> None:
-    assert in_the_code() == {place for row in rows() for place in re.findall(r"`([\w/]+\.py: \w+)`", row[2])}
+    assert in_the_code() == {
+        place for row in rows("Files that are written") for place in re.findall(r"`([\w/]+\.py: \w+)`", row[2])
+    }
 
 
-@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0][:40])
-def test_the_tests_of_the_table_are_there(row: list[str]) -> None:
-    (named,) = re.findall(r"`(\S+\.py): (test_\w+)`", row[3])
+@pytest.mark.parametrize("row", [*rows("Secrets"), *rows("Files that are written")], ids=lambda row: row[0][:40])
+def test_the_tests_of_the_tables_are_there(row: list[str]) -> None:
+    (named,) = re.findall(r"`(\S+\.py): (test_\w+)`", row[-1])
     tree = ast.parse((readme.ROOT / "tests" / named[0]).read_text("utf-8"))
     assert named[1] in {function.name for function in functions(tree)}
 

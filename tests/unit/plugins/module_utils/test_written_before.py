@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,14 +20,15 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.nodes import NodeRecovery
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.record import Recovery
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Roll
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import Instance
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.node_record import Instance, unpack
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain import metadata
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import parse_order
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claim_text import read_owner_note
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.protected import Kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import _outcome
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import names
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store import names, volumes
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import (
     OutcomeName,
     Reservation,
@@ -78,6 +80,19 @@ def test_instances_of_vms_on_a_node_are_read(written: Texts) -> None:
     assert lost(written["Instance"], dataclasses.asdict(Instance(**written["Instance"]))) == []
 
 
+def test_a_volume_and_an_annotation_are_unpacked(written: Texts) -> None:
+    packed = written["packed"]
+    assert volumes.unpack("record.3", packed["volume"].encode()).decode() == packed["text"]
+    assert unpack(packed["annotation"]) == packed["text"]
+
+
+def test_the_lease_of_a_roll_is_found_and_read(written: Texts) -> None:
+    meta = written["lease"]["metadata"]
+    there = {f"/apis/coordination.k8s.io/v1/namespaces/{meta['namespace']}/leases/{meta['name']}": written["lease"]}
+    roll, _seen = RollLease(SimpleNamespace(find=there.get), meta["namespace"]).read()
+    assert roll is not None and lost(written["Roll"], json.loads(roll.to_json())) == []
+
+
 def test_an_order_is_carried_out_as_it_was_given(written: Texts) -> None:
     given = dict(written["order"])
     order = parse_order(given)
@@ -115,6 +130,7 @@ def test_claims_slots_and_their_owners_are_known(written: Texts) -> None:
 
 
 def test_marks_on_a_domain_are_seen_and_taken_away(written: Texts) -> None:
+    assert written["namespace"] == metadata.NAMESPACE
     assert metadata.is_marked(written["domain"]) and metadata.strategy_of(written["domain"]) == "LiveMigrate"
     rest = metadata.without_marks(written["domain"])
     assert not metadata.is_marked(rest) and metadata.strategy_of(rest) == "LiveMigrate" and "lastMigration" in rest
