@@ -269,11 +269,14 @@ def _taken_over(play: Play, platform: Perturbed, _what: str) -> None:
 @fault("other_drain")
 def _other_drain(play: Play, platform: Perturbed, _what: str) -> None:
     """Another host is drained, and given back, while this run stands still between two calls."""
-    for intent in ("drained", "active"):
-        play.aside(Command(intent, play.case.arg), intent)
+    _drain(play, platform)
+    play.aside(Command("active", play.case.arg), "active")
 
 
 @fault("other_drain_stays")
-def _other_drain_stays(play: Play, _platform: Perturbed, _what: str) -> None:
-    """Another host is drained, and stays so until this run has said its word."""
+def _drain(play: Play, platform: Perturbed, _what: str = "") -> None:
+    """Another host is drained, and stays so until this run has said its word. Of its own host it has the lock: that
+    one is taken over between two slices, see `taken_over`."""
+    if play.case.arg == platform.node:
+        raise Nothing
     play.aside(Command("drained", play.case.arg), "drained")

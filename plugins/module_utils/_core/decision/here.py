@@ -17,7 +17,7 @@ from .retry import migrate, with_refusals_met
 from .step import Step
 from .stops import begin_stop, came_back, cancel_stop, is_saving, stopping, was_started_again
 from .strategy import Choice, Way, choose, choose_requested, strongest
-from .unread_hosts import unread_hosts
+from .unread_hosts import might_take, with_unreachable
 
 
 def handle_here(step: Step, uuid: str, situation: Situation) -> None:
@@ -43,10 +43,11 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
         entry.waiting_since = None  # known: from now on it waits for something else
     vm = with_refusals_met(step, entry, vm)
     refusals = step.placement.refusals(vm)
-    silent = _might_take(step, vm) if refusals else []
+    # One that is not migratable goes nowhere while it runs, whoever answers.
+    silent = might_take(step.obs, step.record.node, step.record.to) if refusals and vm.migratable is not False else []
     if silent or (refusals and not step.obs.full):
         # Not known yet, so nothing is stopped.
-        vm, refusals = replace(vm, migratable=None), _with_unreachable(refusals, silent)
+        vm, refusals = replace(vm, migratable=None), with_unreachable(refusals, silent)
     asked = step.record.intent == Intent.MIGRATED.value
     choice = (choose_requested if asked else choose)(vm, step.policy, refusals)
     entry.way, entry.strategy = choice.way.value, choice.strategy.value
@@ -69,21 +70,6 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.StateNotLiveMigratable, f"{text}."))
     else:
         _go(step, vm, entry, choice)
-
-
-def _might_take(step: Step, vm: VM) -> list[str]:
-    """Hosts that do not answer, and that might take what all others refuse."""
-    if vm.migratable is False:
-        return []  # it goes nowhere while it runs, whoever answers
-    return [n for n in unread_hosts(step.obs, step.record.node) if step.record.to in ("", n)]
-
-
-def _with_unreachable(refusals: tuple[Finding, ...], silent: list[str]) -> tuple[Finding, ...]:
-    """Why nothing takes it, with the hosts that nobody could ask."""
-    if not silent:
-        return refusals
-    text = f"{refusals[0].message} Not asked because they do not answer: {', '.join(silent)}."
-    return (Finding(refusals[0].reason, text.strip()), *refusals[1:])
 
 
 def _must_keep_running(vm: VM) -> bool:

@@ -10,6 +10,7 @@ from .migrations import crash, lacks_autostart
 from .reconcile import Situation
 from .step import Step
 from .strategy import Choice, Way
+from .unread_hosts import might_take, with_unreachable
 
 _STOPPED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.COLD_MOVED.value})
 
@@ -42,7 +43,7 @@ def begin_stop(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:
         if target is None:
             _no_cold_target(step, vm, entry, Ending.BLOCKED)
             return
-        entry.cold_target = target
+        entry.cold_target, entry.waiting_since = target, None
     entry.stop_way, entry.stop_run = way.value, step.record.run_id
     entry.stop_started, entry.stop_asked = step.obs.now, 0.0
     entry.ending = Ending.NONE.value
@@ -68,17 +69,33 @@ def _ask(step: Step, entry: VMRecord, target: str = "") -> None:
 
 
 def _no_cold_target(step: Step, vm: VM, entry: VMRecord, ending: Ending) -> None:
-    """None fits: that is the end. One fits, but its places are taken now: wait."""
+    """None fits: that is the end, once all that might take it were asked. One fits, but its places are taken: wait."""
     refusals = step.placement.refusals(vm, cold=True)
+    silent = might_take(step.obs, step.record.node, step.record.to) if refusals else []
+    if silent or (refusals and not step.obs.full):
+        refusals = with_unreachable(refusals, silent)
+        if not _waited_for_unread(step, entry):
+            entry.ending = Ending.NONE.value
+            entry.note(refusals[0])
+            return
+    since = entry.waiting_since
     if refusals or step.late():
         why = refusals[0] if refusals else Finding(Reason.DeadlineExceeded)
         if ending is Ending.OFF:
             stay_off(step, vm, entry, ending, why)
         else:
             entry.end(ending, vm.node, why)
+        entry.waiting_since = since if refusals else None  # the next step must not begin to wait anew
     else:
         entry.ending = Ending.NONE.value
         entry.note(Finding(Reason.NoTargetWithCapacity, "The targets have no free capacity left."))
+
+
+def _waited_for_unread(step: Step, entry: VMRecord) -> bool:
+    """Has it waited long enough for hosts that were not read?"""
+    if entry.waiting_since is None:
+        entry.waiting_since = step.obs.now
+    return step.late() or step.obs.now - entry.waiting_since > step.policy.unknown_timeout
 
 
 def stopping(step: Step, uuid: str, vm: VM) -> None:
@@ -266,7 +283,7 @@ def _define_there(step: Step, vm: VM, entry: VMRecord, if_none: Ending) -> None:
     if target is None:
         _no_cold_target(step, vm, entry, if_none)
         return
-    entry.cold_target = target
+    entry.cold_target, entry.waiting_since = target, None
     if step.refused_to_the_end(entry):
         entry.end(Ending.BLOCKED, vm.node, step.final_finding(entry))
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..model.observation import ACTIVE_STATES, VM, Observation, State
 from ..model.record import Attempt, Ending, VMRecord
-from ..reasons.reason import Reason
+from ..reasons.reason import Finding, Reason
 
 # After an attempt that ended so it is not known that the VM stayed at its source.
 _UNPROVEN = frozenset(
@@ -22,6 +22,19 @@ _SETTLED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.GONE.valu
 def unread_hosts(obs: Observation, node: str) -> list[str]:
     """Names of the hosts other than `node` that were not read."""
     return sorted(n.name for n in obs.nodes.values() if not n.reachable and n.name != node)
+
+
+def might_take(obs: Observation, node: str, to: str) -> list[str]:
+    """Hosts that do not answer, and that might take what all others refuse. `to`: only this one is asked; "": any."""
+    return [name for name in unread_hosts(obs, node) if to in ("", name)]
+
+
+def with_unreachable(refusals: tuple[Finding, ...], silent: list[str]) -> tuple[Finding, ...]:
+    """Why nothing takes it, with the hosts that nobody could ask."""
+    if not silent:
+        return refusals
+    text = f"{refusals[0].message} Not asked because they do not answer: {', '.join(silent)}."
+    return (Finding(refusals[0].reason, text.strip()), *refusals[1:])
 
 
 def may_have(obs: Observation, node: str, entry: VMRecord, here: VM | None) -> list[str]:
