@@ -16,7 +16,7 @@ from ansible.utils.display import Display
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.looks import CONTROLLER, View
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.told import event, stats
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.own_boot import BOOT_ID
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import own_run, own_uuid, playbook
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import clocks, own_run, own_uuid, playbook
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._module import run_module
@@ -36,6 +36,12 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def _last_look(args: Mapping[str, Any], now: dict[str, float]) -> dict[str, float]:
+    """When a peer looked last, by the controller's clocks; `now`: the module itself looks."""
+    looked = [view["asked"] for view in args.get("views") or () if view.get("looked") and "asked" in view]
+    return max(looked, key=lambda at: float(at["boot"]), default=now)
+
+
 class ActionModule(ActionBase):
     """Calls virt_recovery slice by slice and shows what changed. Decides nothing."""
 
@@ -53,6 +59,7 @@ class ActionModule(ActionBase):
         shown: set[str] = set()
         changed, begun = False, time.monotonic()
         while True:
+            asked = _last_look(args, clocks())
             result = run_module(self, self.module, {**args, "playbook": playbook()[1]}, task_vars)
             changed = changed or bool(result.get("changed"))
             result["changed"] = changed
@@ -67,7 +74,7 @@ class ActionModule(ActionBase):
             if result.get("phase") != "Recovering":
                 break
             args |= self._of_next(result, time.monotonic() - begun)
-        result["not_done"] = failure(result)
+        result["not_done"], result["asked"] = failure(result), asked
         if "looks" in result:
             result["stats"], result["event"] = stats(result), event(result, result["not_done"])
         return {**base, **result}
@@ -86,7 +93,7 @@ class ActionModule(ActionBase):
         except AnsibleConnectionFailure as exc:
             result = {"msg": str(exc)}
         if "view" in result:
-            return dict(result["view"])
+            return {**result["view"], "asked": clocks()}
         text = plain(" ".join(str(result.get("msg") or "it gave no answer").split()))
         return View(str(self._task.args.get("node")), _now(), text=text, looked=False).to_dict()
 

@@ -163,7 +163,7 @@ def test_a_controller_that_stood_still_runs_no_file_of_the_user(roll: Roll, stag
     roll.write("file.yml", "- ansible.builtin.debug: {msg: it is done}\n")
     code, text = roll.run(f"stood still after {stage}", "-e", "maintenance_hosts=host-a", *words)
     assert code == 2 and '"msg": "it is done"' not in text, text
-    assert "s ago the roll was asked whether to go on with host-a" in text and "give the same command again" in text
+    assert "s passed since it was asked whether to go on with host-a" in text and "give the same command again" in text
     assert _record(roll)["state"] == "stopped"
     assert f"host-a {'active'}" not in roll.steps
     code, text = roll.run("", "-e", "maintenance_hosts=host-a", *words)

@@ -87,8 +87,8 @@ def check_run(roll: Roll | None, run: str, *also: State) -> Roll:
 
 
 def too_old(host: str, asked: Mapping[str, float], now: Mapping[str, float]) -> str:
-    """Why the last answer of the roll about this host is not acted on any more, or empty. A controller may have been
-    stopped since, or have slept, and the host may be in service again.
+    """Why the last answer about this host is not acted on any more, or empty: that its roll goes on with it, or that it
+    is dead. A controller may have been stopped since, or have slept, and the host may be in service again.
 
     `asked`: when it was asked for, by several clocks, as some stand still with their machine; `now`: by the same ones.
     """
@@ -96,8 +96,8 @@ def too_old(host: str, asked: Mapping[str, float], now: Mapping[str, float]) -> 
     if passed <= FRESH:
         return ""
     return (
-        f"{passed:.0f} s ago the roll was asked whether to go on with {host}, which may be in service again by now: "
-        "the controller stood still, or the host answers too slowly. So nothing more was done there; give the same "
+        f"{passed:.0f} s passed since it was asked whether to go on with {host}, which may be in service again by now: "
+        "the controller stood still, or a host answers too slowly. So nothing more was done there; give the same "
         "command again"
     )
 

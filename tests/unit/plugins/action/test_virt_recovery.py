@@ -9,7 +9,7 @@ import pytest
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
 from ansible_collections.virtops.maintenance.plugins.action import virt_recovery
-from ansible_collections.virtops.maintenance.plugins.action.virt_recovery import ActionModule
+from ansible_collections.virtops.maintenance.plugins.action.virt_recovery import ActionModule, _last_look
 
 SEEN = {"by": "host-b", "at": "t", "answers": False, "libvirt": False, "guests": [], "text": "tried", "looked": True}
 
@@ -49,7 +49,15 @@ def test_a_peer_that_cannot_look_is_a_view_with_the_reason(
 
 
 def test_what_a_peer_saw_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert action(monkeypatch, {"view": SEEN})._of_peer({}) == SEEN
+    view = action(monkeypatch, {"view": SEEN})._of_peer({})
+    assert view.pop("asked")["boot"] > 0 and view == SEEN
+
+
+@pytest.mark.parametrize(("views", "last"), [([3.0, 5.0, 4.0], 5.0), ([], 9.0), ([3.0, None], 3.0)])
+def test_a_host_was_looked_at_when_the_last_peer_did(views: list[float | None], last: float) -> None:
+    """One that could not look saw nothing; where no peer looks, as with KubeVirt, the module does."""
+    given = [{**SEEN, "looked": at is not None, "asked": {"boot": at or 8.0}} for at in views]
+    assert _last_look({"views": given}, {"boot": 9.0}) == {"boot": last}
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_a_host_is_not_rebooted_after_its_controller_stood_still(
     action._task = SimpleNamespace(args={}, action="reboot")
     action._host, action._asked = "host-a", asked
     debian = {"name": "debian", "version": "12", "family": "debian"}
-    with nullcontext() if reboots else pytest.raises(AnsibleActionFail, match="60 s ago the roll was asked"):
+    with nullcontext() if reboots else pytest.raises(AnsibleActionFail, match="60 s passed since it was asked"):
         action.perform_reboot({}, debian)
     assert [command.split()[0] for command in given] == ["/sbin/shutdown"] * reboots
 

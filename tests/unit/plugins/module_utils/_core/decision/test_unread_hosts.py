@@ -139,6 +139,22 @@ def test_what_goes_nowhere_is_stopped_beside_a_dead_host_that_would_have_room() 
     assert ended(run(made, on("shutdown")))[0] == "stopped"
 
 
+@pytest.mark.parametrize(
+    ("about", "policy"),
+    [(FIXED, on("cold_migrate")), ({"state": State.SHUTOFF}, replace(POLICY, move_inactive=True))],
+    ids=["runs", "off"],
+)
+@pytest.mark.parametrize("back", [True, False])
+def test_a_cold_move_waits_for_a_host_that_is_silent_for_a_moment(about, policy, back) -> None:
+    made = three(vm(1, "a", 2048, **about), size=1024)
+    if back:
+        made.at(made.clock + 5.0, lambda: setattr(made.machines["c"], "reachable", True))
+    outcome = run(made, policy)
+    assert ("u1" in made.machines["c"].domains) is back
+    assert back or "do not answer: c" in outcome.record.vms["u1"].message
+    assert back or Do.SHUTDOWN not in {a.do for a in outcome.actions_done}
+
+
 def test_it_is_not_started_elsewhere_while_its_cold_target_is_silent() -> None:
     made = three(vm(1, "a", persistent=False, **FIXED), dead="b")
     made.machines["b"].reachable = True
