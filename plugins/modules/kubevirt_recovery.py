@@ -99,10 +99,6 @@ message:
   description: What was seen of the node, as a sentence.
   returned: success
   type: str
-asked:
-  description: When the last slice began to look at the node, by the controller's clocks, in seconds.
-  returned: success
-  type: dict
 found_dead:
   description: When it was found dead, UTC. A person who confirms that it is off gives this time.
   returned: success

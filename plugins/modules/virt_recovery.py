@@ -143,10 +143,6 @@ message:
   description: What was seen of the host and by whom, as a sentence.
   returned: if O(state) is V(recovered)
   type: str
-asked:
-  description: When a peer of the host looked at it last, by the controller's clocks, in seconds.
-  returned: if O(state) is V(recovered)
-  type: dict
 found_dead:
   description: When it was found dead, UTC. A person who confirms that it is off gives this time.
   returned: if O(state) is V(recovered)

@@ -114,8 +114,8 @@ class ActionModule(ActionBase):
             return {"phase": "Returned", "may_be_fenced": False, "message": "it is back.", "not_done": "", "vms": vms}
         phase = "Recovered" if proof else "Unproven"
         about = {"event": {"event": "recovered" if proof else "failed", "host": host, "message": "dead"}, "stats": {}}
-        return {"phase": phase, "may_be_fenced": not proof, "message": "dead", "not_done": "" if proof else "no proof", "asked": {},
-                **about}
+        return {"phase": phase, "may_be_fenced": not proof, "message": "dead", "not_done": "" if proof else "no proof",
+                "asked": {}, **about}
 """
 
 FENCE_STAND_IN = """
