@@ -269,8 +269,7 @@ options:
         default: false
       skip_wait_for_delete_timeout:
         description:
-          - Do not wait for pods that have been terminating for longer than so many seconds. V(0)
-            waits for all.
+          - Do not wait for pods that have been terminating for longer than this, in seconds. V(0) waits for all.
         type: int
         default: 0
 """
@@ -338,7 +337,8 @@ options:
     type: float
     default: 60.0
   pending_timeout:
-    description: Seconds to wait for something about the node that must be read or go away.
+    description: Seconds to wait for what holds up the node or a VM, such as a read that fails, a target pod that does
+      not start, or a volume that is still attached. A wait for a slot does not count.
     type: float
     default: 300.0
   drain_timeout:

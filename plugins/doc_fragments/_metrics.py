@@ -50,7 +50,7 @@ options:
         default: 5.0
       labels:
         description:
-          - Labels that a series must have besides, label to value, for example C(cluster). Needed if one server has the
+          - Further labels that a series must have, label to value, for example C(cluster). Needed if one server has the
             metrics of several clusters.
         type: dict
 """

@@ -25,8 +25,8 @@ options:
     default: ''
   said:
     description:
-      - The word of the user's own tasks that the host is off. C(tasks) is their file, C(said) what they set
-        C(maintenance_off) to, C(before) what that was before they ran.
+      - What the user's own tasks say of the host's power state. C(tasks) is their file, C(said) is what they set
+        C(maintenance_off) to, C(before) is its value before they ran.
     type: dict
     default: {}
 """

@@ -64,8 +64,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - One entry a host, with C(name), C(clock), C(clock_within) (half of the time that it took) and
-      C(userfaultfd), and if that is known with C(tls_dir), C(tls_missing) and C(tls_verify).
+    - One entry a host, with C(name), C(clock), C(clock_within) (half of the time that the question took; both in
+      seconds), C(userfaultfd), and if they are known C(tls_dir), C(tls_missing) and C(tls_verify).
   type: list
   elements: dict
 """

@@ -48,7 +48,7 @@ _value:
   description:
     - A row for each VM of the plan and each that the drain saw, with C(name), C(uuid),
       C(predicted_verdict), C(verdict), C(predicted_target), C(target), C(predicted_duration),
-      C(duration), C(off_by) (actual divided by predicted, less 1; null if one is not known),
+      C(duration) (both in seconds), C(off_by) (actual divided by predicted, less 1; null if one is not known),
       C(predicted_pause_ms), C(outage_ms) and C(as_foreseen).
     - On KubeVirt a VM that was to be stopped and was started elsewhere by its C(runStrategy) is as
       foreseen.

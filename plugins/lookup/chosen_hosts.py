@@ -12,8 +12,8 @@ short_description: Which hosts a maintenance playbook is for
 version_added: 0.1.0
 author: virtops.maintenance contributors (@virtops)
 description:
-  - Made for C(hosts) of a play, where a name with a typo would match no host, and Ansible would end
-    well after having done nothing.
+  - Made for C(hosts) of a play. There a name with a typo would match no host, and Ansible would end
+    with success after having done nothing.
   - There only extra vars are known, not what the inventory sets.
   - With C(--tags), C(--skip-tags) or C(--start-at-task) that leave out tasks without tags it is an error, for the
     same reason.

@@ -13,7 +13,7 @@ author:
 description:
   - A libvirt fleet is the hosts that C(maintenance_fleet) names, else all of the inventory that have a
     C(maintenance_peer_uri).
-  - The quorum hosts of a libvirt fleet are the first three by name. They have the record of a roll and count the
+  - The quorum hosts of a libvirt fleet are the first three by name. They store the record of a roll and count the
     migration slots.
   - For KubeVirt this is the host that asks the API, C(maintenance_api_host).
 options:

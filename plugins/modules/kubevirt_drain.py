@@ -171,8 +171,8 @@ diff:
       description: As it is now; in check mode, as it would be.
       type: str
   sample:
-    before: "VM web-1: running on node-1\nnode node-1: takes VMs\n"
-    after: "VM web-1: running on node-2\nnode node-1: cordoned\n"
+    before: "VM shop/web-1: running on node-1\nnode node-1: takes VMs\n"
+    after: "VM shop/web-1: running on node-2\nnode node-1: cordoned\n"
 phase:
   description:
     - Where the node is. V(Drained) comes with a certificate.
@@ -215,10 +215,10 @@ outcomes:
   elements: dict
   contains:
     name:
-      description: Name of the VM.
+      description: Namespace and name of the VM.
       type: str
     at:
-      description: The host on which it is, as far as known.
+      description: The node on which it is, as far as known.
       type: str
     outcome:
       description:
@@ -230,10 +230,10 @@ outcomes:
       description: The same as a sentence, with the reason where there is one.
       type: str
   sample:
-    - name: web-1
-      at: host-a
+    - name: shop/web-1
+      at: node-1
       outcome: aborted
-      message: migration aborted, runs on host-a
+      message: migration aborted, runs on node-1
 cordoned_by_others:
   description: Whether someone else had cordoned the node. Such a cordon is left in place.
   returned: success
@@ -241,7 +241,7 @@ cordoned_by_others:
   sample: false
 closed:
   description:
-    - Why no VM comes to the node although it is restored. Empty if VMs do.
+    - Why the node takes no VMs although it is restored. Empty if it does.
   returned: with O(state=active), not in check mode
   type: list
   elements: str
@@ -315,7 +315,7 @@ needs:
       description: The rule.
       type: str
 findings:
-  description: Reasons that concern the node itself.
+  description: Reasons that concern the node itself, each with C(reason), C(plane), C(message) and C(remedy).
   returned: success
   type: list
   elements: dict
@@ -357,7 +357,7 @@ pods:
       description: What to do.
       type: str
 planned:
-  description: What would be done first.
+  description: What would be done first, in this order. The other pods come later.
   returned: in check mode
   type: list
   elements: dict
@@ -366,13 +366,13 @@ planned:
       description: The act, for example V(cordon) or V(migrate).
       type: str
     vm:
-      description: The VM, empty for an act on the node.
+      description: Namespace and name of the VM; empty when the act concerns the node.
       type: str
     target:
       description: The target, empty where the scheduler chooses it.
       type: str
 predicted_duration:
-  description: Seconds that the drain would take by O(speeds), without RV(predicted_without).
+  description: Seconds that the drain would take by O(speeds), without the VMs of RV(predicted_without).
   returned: in check mode, with O(state=drained)
   type: float
 predicted_without:
@@ -416,7 +416,7 @@ vms:
         started elsewhere), V(off), V(gone), V(blocked), V(skipped), V(lost) or V(restored).
       type: str
     phase:
-      description: Phase of its last migration.
+      description: Phase of its last migration, as KubeVirt reports it. V(Pending) also before its first one.
       type: str
     source:
       description: The node that is drained.
@@ -428,13 +428,14 @@ vms:
       description: The node on which it was read last.
       type: str
     mode:
-      description: V(PreCopy), V(PostCopy) or V(Paused).
+      description: Mode of its last migration, V(PreCopy), V(PostCopy) or V(Paused). Empty if it had none.
       type: str
     method:
-      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage. Empty if that is
+        not known.
       type: str
     attempts:
-      description: Migrations that were tried.
+      description: Migrations that were tried in this maintenance.
       type: int
     start:
       description: When its last migration was requested, UTC. Empty if someone else requested it.
@@ -453,8 +454,8 @@ vms:
         go on. Counted over all runs until the node is restored.
       type: int
     handed_off:
-      description: When the guest changed its node, as KubeVirt reports it. The migration object may stay
-        Running for longer.
+      description: When the guest began to run on the target, UTC, as KubeVirt reports it. The migration object may
+        stay Running for longer. Empty if it has not moved.
       type: str
     settings:
       description: The settings with which KubeVirt migrates the VM, from its own object and the MigrationPolicy
@@ -471,10 +472,10 @@ vms:
           description: Whether the guest may be slowed down so that the migration ends.
           type: bool
         completion_timeout_per_gib:
-          description: Seconds for each GiB, after which KubeVirt aborts.
+          description: Seconds for each GiB of memory, after which RV(vms[].settings.on_timeout) applies.
           type: int
         progress_timeout:
-          description: Seconds without progress, after which KubeVirt aborts.
+          description: Seconds without progress, after which KubeVirt aborts the migration.
           type: int
         bandwidth_mib_s:
           description: MiB/s of one migration, V(0) for no limit.
@@ -484,13 +485,19 @@ vms:
             KubeVirt's version is not known.
           type: int
         on_timeout:
-          description: What KubeVirt does when the time is over, V(abort), V(post_copy) or V(pause).
+          description: What KubeVirt does after the completion timeout, V(abort), V(post_copy) or V(pause). With
+            V(stall_detection) (KubeVirt 1.9 and newer, by a feature gate) it goes by what the passes over the memory
+            send, and not by the two timeouts.
           type: str
+        downtime_tuning:
+          description: Whether KubeVirt raises the pause step by step up to RV(vms[].settings.max_downtime_ms)
+            (KubeVirt 1.10 and newer, by a feature gate).
+          type: bool
         tls:
           description: Whether memory and disks are encrypted on their way.
           type: bool
         warning:
-          description: Said where the bandwidth cannot suffice for the time; else empty.
+          description: Why the bandwidth cannot suffice for the completion timeout. Empty if it can.
           type: str
     unmet_settings:
       description: What the VM's rule requires in C(migration) and KubeVirt does not apply. Empty if there
@@ -499,25 +506,26 @@ vms:
       elements: dict
       contains:
         setting:
-          description: The setting, in the rule's word.
+          description: Name of the setting, as in the rule.
           type: str
         wanted:
-          description: What the rule requires.
+          description: The value that the rule requires.
           type: str
         applies:
-          description: What KubeVirt migrates the VM with, V(not known) where it may not be read.
+          description: The value that KubeVirt uses, V(not known) if the account may not read it.
           type: str
         remedy:
           description: Where the setting is made.
           type: str
     abort_status:
-      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      description: What came of the abort of its migration, V(Aborting), V(Succeeded) (the VM stays where it was), or
+        V(Failed) (too late, the VM moves). Empty if no abort was requested.
       type: str
     processed_mib:
       description: MiB that the last migration moved; KubeVirt does not report it, so V(0).
       type: float
     duration:
-      description: Seconds that the last migration took.
+      description: Seconds that the last migration took. V(0) until it has ended.
       type: float
     outage_ms:
       description: Milliseconds for which the guest did not run, from the request to stop it to the moment
@@ -525,16 +533,19 @@ vms:
         KubeVirt does not report it.
       type: int
     progress:
-      description: Percent, sizes and rate of a migration under way, as far as they are known.
+      description: How far a migration under way is, with the keys that RV(virtops.maintenance.virt_drain#module:vms)
+        has. KubeVirt does not report it, so the numbers are V(0) and C(eta) is None.
+      returned: while the VM migrates
       type: dict
     predicted_start:
-      description: In check mode, seconds after which it would begin. None if not predicted.
+      description: In check mode, seconds from now until its migration or stop would begin. None if that is not known.
       type: float
     predicted_duration:
-      description: In check mode, seconds that it would take. None if not predicted.
+      description: In check mode, seconds that its migration or stop would take. None if that is not known.
       type: float
     predicted_pause_ms:
-      description: In check mode, how long the guest would be paused. None if it stays off.
+      description: In check mode, milliseconds for which the guest would be paused. None if it stays off, or if that
+        is not known.
       type: float
     hooks:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
@@ -558,6 +569,7 @@ warnings:
       not part of.
     - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and its answer.
     - A missing right without which the run goes on, such as that to write Events on the Node.
+    - Settings of rules that KubeVirt does not apply, see RV(vms[].unmet_settings).
   returned: when there are any
   type: list
   elements: str

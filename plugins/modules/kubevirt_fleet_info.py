@@ -98,15 +98,17 @@ quotas:
   type: list
   elements: dict
 limits:
-  description: KubeVirt's limits of migrations at once, with C(cluster), C(outbound), C(inbound).
+  description: KubeVirt's limits of migrations at once, C(cluster) and C(outbound) (from one node). It has no limit for
+    C(inbound) (to one node), so that one is very large.
   returned: success
   type: dict
 migration:
-  description: How KubeVirt migrates by its own object, in the words of the option C(migration).
+  description: How KubeVirt migrates by its own object, with keys of
+    O(virtops.maintenance.maintenance_plan#module:migration).
   returned: success
   type: dict
 unread:
-  description: What the account may not list. The plan does without.
+  description: Resources that the account may not list. The plan is made without them.
   returned: success
   type: list
   elements: str
@@ -114,7 +116,7 @@ warnings:
   description:
     - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
       its answer.
-  returned: when the server of metrics did not answer
+  returned: when no rate could be read from the server of metrics
   type: list
   elements: str
 error:

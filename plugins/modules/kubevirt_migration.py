@@ -182,12 +182,13 @@ run_id:
   returned: success
   type: str
 findings:
-  description: Why an abort was refused or came too late; all else is in RV(vms).
+  description: Why an abort came too late, if the VM has moved. Every other reason, also why an abort is refused in
+    post-copy, is in RV(vms).
   returned: success
   type: list
   elements: dict
 counts:
-  description: How many VMs have which verdict, here always one.
+  description: How many VMs have which verdict. There is only one VM here.
   returned: success
   type: dict
   sample: {moved: 1, blocked: 0, pending: 0, total: 1}
@@ -248,7 +249,7 @@ vms:
           keeps the object V(Running).
       type: str
     source:
-      description: The node that it left, or shall leave.
+      description: The node that it left, or is to leave.
       type: str
     target:
       description: The node to which it goes, as far as that is known.
@@ -260,25 +261,27 @@ vms:
       description: V(PreCopy), V(PostCopy) or V(Paused).
       type: str
     method:
-      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage. Empty if that is
+        not known.
       type: str
     attempts:
       description: Migrations that were tried in this run.
       type: int
     start:
-      description: When the migration object was made, UTC.
+      description: When the migration object was created, UTC.
       type: str
     end:
-      description: When the guest's move had ended, as KubeVirt reports it. Empty until then.
+      description: When the guest had moved, UTC, as KubeVirt reports it. Empty until then.
       type: str
     abort_status:
-      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      description: What came of the abort of its migration, V(Aborting), V(Succeeded) (the VM stays where it was), or
+        V(Failed) (too late, the VM moves). Empty if no abort was requested.
       type: str
     processed_mib:
       description: MiB that the migration moved; KubeVirt does not report it, so V(0).
       type: float
     duration:
-      description: Seconds that the migration took.
+      description: Seconds that the migration took. V(0) until it has ended.
       type: float
     outage_ms:
       description: Milliseconds for which the guest did not run. None, since KubeVirt does not report it.
@@ -293,7 +296,7 @@ vms:
       description: Who requested that migration.
       type: str
     handed_off:
-      description: When the guest changed its node, as KubeVirt says. Empty if it has not.
+      description: When the guest began to run on the target, UTC, as KubeVirt reports it. Empty if it has not.
       type: str
     policy:
       description: Name of the MigrationPolicy that applies, empty if none does or before hand-off.

@@ -10,9 +10,9 @@ module: kubevirt_migration_info
 short_description: Show what the migration of a KubeVirt VM is waiting for
 version_added: 0.1.0
 description:
-  - Looks where an operator would, in this order. At the migration itself, at its target pod, at
-    policy and limits (and who holds the slots), at quota and storage. Each finding hides the ones
-    after it, so the first one is what to fix first.
+  - Looks where an operator would look. In this order, these are the migration itself, its target pod, policy and
+    limits (and which migrations have the slots), then quota and storage. Fix the first finding first, since it may
+    hide others.
   - It looks at one VM, at all VMs of a namespace, or at all VMs that leave a node or come to it.
 author:
   - The virtops.maintenance contributors (@virtops)
@@ -78,10 +78,10 @@ migrations:
       description: The running instance's eviction strategy, or the cluster's default.
       type: str
     marked:
-      description: The node from which it shall be evacuated, empty if it is not marked.
+      description: The node that it is marked to be evacuated from. Empty if it is not marked.
       type: str
     migration:
-      description: Name of the migration that is under way, else of the last one. May be empty.
+      description: Name of the migration that is under way, else of the last one. Empty if there is none.
       type: str
     phase:
       description: Its phase, in KubeVirt's words.
@@ -124,11 +124,11 @@ migrations:
           description: V(control) or V(data).
           type: str
         subject:
-          description: The thing that it is about.
+          description: The object that it is about.
           type: str
           sample: migration shop/kubevirt-evacuation-x7k2p
         sentence:
-          description: What it is.
+          description: What is wrong, in a sentence.
           type: str
         remedy:
           description: What to do.

@@ -46,7 +46,7 @@ node:
   type: str
   sample: node-1
 boot_id:
-  description: Its boot id. It is another one after a reboot.
+  description: Its boot ID, which changes with each reboot.
   returned: success
   type: str
 ready:
@@ -66,22 +66,22 @@ schedulable:
   returned: success
   type: bool
 heartbeat:
-  description: When virt-handler gave its last sign of life.
+  description: Time of virt-handler's last heartbeat, as its annotation on the Node has it. Empty if there is none.
   returned: success
   type: str
 target_exists:
   description:
-    - Whether another node is Ready, schedulable and uncordoned, and has no taint that keeps all VMs
-      of this node away, or if it has none, a VM that tolerates nothing.
+    - Whether another node is Ready, schedulable and uncordoned, and one of the VMs of this node tolerates its taints.
+      For a node without VMs, whether a VM without tolerations would.
   returned: success
   type: bool
 inbound:
-  description: VMs that migrate to this node now.
+  description: VMs that migrate to this node, or start on it, now. Namespace and name of each.
   returned: success
   type: list
   elements: str
 kubevirt:
-  description: What KubeVirt's own object says.
+  description: What KubeVirt's own object says. Empty if it could not be read.
   returned: success
   type: dict
   contains:
@@ -92,10 +92,10 @@ kubevirt:
       description: Eviction strategy of VMs that name none.
       type: str
     parallel_migrations_per_cluster:
-      description: Migrations at once in the cluster.
+      description: KubeVirt's limit of migrations at once in the cluster.
       type: int
     parallel_outbound_migrations_per_node:
-      description: Migrations at once from one node.
+      description: KubeVirt's limit of migrations at once from one node.
       type: int
     upgrading:
       description: Whether KubeVirt is being upgraded. Maintenance should then wait.
@@ -128,7 +128,8 @@ pods:
       description: What to do.
       type: str
 findings:
-  description: Reasons that concern the node itself, and pods that a drain would refuse.
+  description: Reasons that concern the node itself, and pods that a drain would refuse, each with C(reason), C(plane),
+    C(message) and C(remedy).
   returned: success
   type: list
   elements: dict
@@ -140,7 +141,7 @@ documents:
   type: list
   elements: dict
 record:
-  description: The maintenance of the node. None if there is none.
+  description: The record of the node's maintenance. None if there is none under way.
   returned: success
   type: dict
   contains:
@@ -160,20 +161,22 @@ record:
       description: When the maintenance began, UTC.
       type: str
     blocked:
-      description: When its last run ended with something in its way. Empty if it did not.
+      description: When its last run ended as V(Blocked), UTC. Empty if it did not.
       type: str
     left:
-      description: Whether it is known that the playbook of its last run has ended, in the middle. It is on its machine.
+      description: Whether the playbook of its last run was interrupted. Only the machine on which that playbook ran
+        can know this; on any other one it is V(false).
       type: bool
     stays:
-      description: The VMs that its last run had given up, each with C(reason), C(message) and C(remedy).
+      description: The VMs that its last run left as V(blocked) or V(lost), each with C(name), C(uuid), C(reason),
+        C(plane), C(message) and C(remedy).
       type: list
       elements: dict
     cordoned_by_us:
-      description: Whether the cordon is ours.
+      description: Whether this maintenance set the cordon, so that a restore removes it.
       type: bool
     runs:
-      description: Ids of all runs.
+      description: IDs of all runs of this maintenance.
       type: list
       elements: str
 counts:
@@ -212,10 +215,10 @@ vms:
         started elsewhere), V(off), V(gone), V(blocked), V(skipped), V(lost) or V(restored).
       type: str
     phase:
-      description: Phase of its last migration.
+      description: Phase of its last migration, as KubeVirt reports it. V(Pending) also before its first one.
       type: str
     source:
-      description: The node that is drained.
+      description: The node.
       type: str
     target:
       description: Target of its last migration.
@@ -224,13 +227,14 @@ vms:
       description: The node on which it was read last.
       type: str
     mode:
-      description: V(PreCopy), V(PostCopy) or V(Paused).
+      description: Mode of its last migration, V(PreCopy), V(PostCopy) or V(Paused). Empty if it had none.
       type: str
     method:
-      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage. Empty if that is
+        not known.
       type: str
     attempts:
-      description: Migrations that were tried.
+      description: Migrations that were tried in this maintenance.
       type: int
     start:
       description: When its last migration was requested, UTC. Empty if someone else requested it.
@@ -249,8 +253,8 @@ vms:
         go on. Counted over all runs until the node is restored.
       type: int
     handed_off:
-      description: When the guest changed its node, as KubeVirt reports it. The migration object may stay
-        Running for longer.
+      description: When the guest began to run on the target, UTC, as KubeVirt reports it. The migration object may
+        stay Running for longer. Empty if it has not moved.
       type: str
     settings:
       description: The settings with which KubeVirt migrates the VM, from its own object and the MigrationPolicy
@@ -267,10 +271,10 @@ vms:
           description: Whether the guest may be slowed down so that the migration ends.
           type: bool
         completion_timeout_per_gib:
-          description: Seconds for each GiB, after which KubeVirt aborts.
+          description: Seconds for each GiB of memory, after which RV(vms[].settings.on_timeout) applies.
           type: int
         progress_timeout:
-          description: Seconds without progress, after which KubeVirt aborts.
+          description: Seconds without progress, after which KubeVirt aborts the migration.
           type: int
         bandwidth_mib_s:
           description: MiB/s of one migration, V(0) for no limit.
@@ -280,13 +284,19 @@ vms:
             KubeVirt's version is not known.
           type: int
         on_timeout:
-          description: What KubeVirt does when the time is over, V(abort), V(post_copy) or V(pause).
+          description: What KubeVirt does after the completion timeout, V(abort), V(post_copy) or V(pause). With
+            V(stall_detection) (KubeVirt 1.9 and newer, by a feature gate) it goes by what the passes over the memory
+            send, and not by the two timeouts.
           type: str
+        downtime_tuning:
+          description: Whether KubeVirt raises the pause step by step up to RV(vms[].settings.max_downtime_ms)
+            (KubeVirt 1.10 and newer, by a feature gate).
+          type: bool
         tls:
           description: Whether memory and disks are encrypted on their way.
           type: bool
         warning:
-          description: Said where the bandwidth cannot suffice for the time; else empty.
+          description: Why the bandwidth cannot suffice for the completion timeout. Empty if it can.
           type: str
     unmet_settings:
       description: What the VM's rule requires in C(migration) and KubeVirt does not apply. Empty if there
@@ -295,25 +305,26 @@ vms:
       elements: dict
       contains:
         setting:
-          description: The setting, in the rule's word.
+          description: Name of the setting, as in the rule.
           type: str
         wanted:
-          description: What the rule requires.
+          description: The value that the rule requires.
           type: str
         applies:
-          description: What KubeVirt migrates the VM with, V(not known) where it may not be read.
+          description: The value that KubeVirt uses, V(not known) if the account may not read it.
           type: str
         remedy:
           description: Where the setting is made.
           type: str
     abort_status:
-      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      description: What came of the abort of its migration, V(Aborting), V(Succeeded) (the VM stays where it was), or
+        V(Failed) (too late, the VM moves). Empty if no abort was requested.
       type: str
     processed_mib:
       description: MiB that the last migration moved; KubeVirt does not report it, so V(0).
       type: float
     duration:
-      description: Seconds that the last migration took.
+      description: Seconds that the last migration took. V(0) until it has ended.
       type: float
     outage_ms:
       description: Milliseconds for which the guest did not run, from the request to stop it to the moment
@@ -321,7 +332,9 @@ vms:
         KubeVirt does not report it.
       type: int
     progress:
-      description: Percent, sizes and rate of a migration under way, as far as they are known.
+      description: How far a migration under way is, with the keys that RV(virtops.maintenance.virt_drain#module:vms)
+        has. KubeVirt does not report it, so the numbers are V(0) and C(eta) is None.
+      returned: while the VM migrates
       type: dict
     hooks:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
@@ -342,7 +355,8 @@ warnings:
   description:
     - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
       its answer.
-  returned: when the server of metrics did not answer
+    - Settings of rules that KubeVirt does not apply, see RV(vms[].unmet_settings).
+  returned: when there are any
   type: list
   elements: str
 error:

@@ -78,7 +78,7 @@ findings:
     severity:
       description:
         - V(blocker), or V(warning).
-        - A default blocker is a warning where the drain gets over it by itself, for example because
+        - What is a blocker by default is a warning if the drain can handle it, for example because
           policy says what to do with a VM that cannot migrate.
       type: str
     about:
@@ -91,7 +91,7 @@ findings:
       description: The node that was checked.
       type: str
     subject:
-      description: What it is about, by name.
+      description: Name of what it is about.
       type: str
     sentence:
       description: What the code means.
@@ -104,8 +104,7 @@ findings:
       type: str
     decided_by:
       description:
-        - What decides it. For a VM the effective strategy and who set it, then the fact that it
-          hangs on.
+        - What decides it. For a VM this is the effective strategy and who set it, then the fact that it depends on.
       type: str
 blockers:
   description: The blockers as one line each, with the remedy.
@@ -115,7 +114,7 @@ blockers:
   sample:
     - "BLOCKER DisksNotLiveMigratable VM db: Disk vdb is local -> Move the disk to shared storage"
 node_blockers:
-  description: Those of the blockers that are not about a single VM or pod. They keep every VM.
+  description: The blockers that are not about a single VM or pod. They keep all VMs on the node.
   returned: success
   type: list
   elements: str
@@ -132,7 +131,7 @@ warnings:
   description:
     - Why no C(dirty_rate) is known although O(metrics.url) is given, with the server's URL and
       its answer.
-  returned: when the server of metrics did not answer
+  returned: when no rate could be read from the server of metrics
   type: list
   elements: str
 error:

@@ -81,18 +81,19 @@ host:
   type: str
 phase:
   description:
-    - V(Alive), the node lives and nothing was to be done. V(Returned), it lives, and taint and cordon were removed.
-      V(Unproven), it is not proven to be off, and nothing was changed. V(Recovering), a slice is over. V(Recovered),
-      each VM runs elsewhere. V(Blocked), some VMs do not run, with the reason. V(Refused), somebody else recovers it,
-      or it was not off; RV(message) says which.
+    - V(Alive), the node lives, and there was nothing to do. V(Returned), it lives, and taint and cordon were removed.
+      V(Unproven), it is not proven to be off, and nothing was changed. V(Recovering), the slice was over first.
+      V(Recovered), each VM runs elsewhere. V(Blocked), some VMs do not run, each with a reason. V(Refused), somebody
+      else recovers it, or it was not off; RV(message) says which.
   returned: success
   type: str
 looks:
-  description: V(Alive), V(NotReady), V(KubeletDead), V(ProbablyDead) or V(NotKnown).
+  description: How the node looks, V(Alive), V(NotReady) (its kubelet says so), V(KubeletDead) (its virt-handler still
+    reports), V(ProbablyDead), or V(NotKnown).
   returned: success
   type: str
 may_be_fenced:
-  description: Whether what was seen allows to fence the node.
+  description: Whether what was seen allows fencing the node.
   returned: success
   type: bool
 message:
@@ -100,20 +101,21 @@ message:
   returned: success
   type: str
 found_dead:
-  description: When it was found dead, UTC. A person who confirms that it is off gives this time.
+  description: When it was found dead, UTC. O(confirm) needs this time. Empty if it was not.
   returned: success
   type: str
 proof:
-  description: What proved that it is off, as recorded.
+  description: What proved that it is off, as recorded, with the keys of O(proof). Empty if nothing did.
   returned: success
   type: dict
 vms:
-  description: The VMs of the node. C(verdict) is V(runs), V(waits) or V(stays), C(target) where it runs.
+  description: The VMs of the node, each with C(name) (namespace and name), C(uuid), C(verdict), which is V(runs),
+    V(waits) or V(stays), C(target), where it runs, and C(message), why it does not.
   returned: success
   type: list
   elements: dict
 run_id:
-  description: Id of the run.
+  description: ID of the run.
   returned: success
   type: str
 error:

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Calls an agent of the package C(fence-agents) on the machine that the module runs on. There is one for every common
     BMC, PDU, hypervisor and cloud. Its options go to its standard input, so no process list shows them.
-  - The agent is told to switch the host off, and is then asked for its state. Only the answer off is a proof.
+  - The agent gets the command to switch the host off, and is then asked for its state. Only the answer off is a proof.
   - In check mode the agent is asked for the state only.
 author:
   - The virtops.maintenance contributors (@virtops)

@@ -66,12 +66,12 @@ options:
     elements: dict
     default: []
   steps:
-    description: With O(state=empty) what is left to be done, as RV(steps) said it before.
+    description: With O(state=empty), the steps that are left, as RV(steps) of the task before had them.
     type: list
     elements: str
     default: []
   turn:
-    description: With O(state=empty), O(state=reboots), O(state=healthy) and O(state=back) what RV(turn) said before.
+    description: With O(state=empty), O(state=reboots), O(state=healthy) and O(state=back), RV(turn) of the task before.
     type: dict
     default: {}
   work:
@@ -80,8 +80,8 @@ options:
     default: false
   checks:
     description:
-      - Whether there are checks to be run before VMs come back. With O(state=back) they were, on a host that was
-        healthy, which is not checked again.
+      - Whether there are checks to be run before VMs come back. With O(state=back), whether they were run. They waited
+        until the host was healthy, so that is not checked again.
     type: bool
     default: false
   reboot:
@@ -90,22 +90,23 @@ options:
         says that it needs it. Nothing or an empty text is V(always).
     type: raw
   hooks_were_run:
-    description: With O(state=empty), hooks that are still due are a failure.
+    description: Whether the hooks that were due have run. With O(state=empty) and O(state=back), hooks that are still
+      due then are a failure.
     type: bool
     default: false
   lost:
-    description: With O(state=healthy) and O(state=back), the host did not answer after its reboot.
+    description: With O(state=healthy) and O(state=back), whether the host did not answer after its reboot.
     type: bool
     default: false
   fail_on:
-    description: The findings of the check that stop it before anything moves.
+    description: Which findings of the check stop the drain before anything moves.
     type: str
     choices: [blockers, node_blockers, nothing]
     default: node_blockers
   healthy_within:
     description:
-      - Seconds for which the check is made again, two seconds apart, while the host has blockers. With
-        O(state=reboots) those for which its reboot is waited for, to be shown.
+      - Seconds for which the check is repeated, every two seconds, while the host has blockers. With O(state=reboots)
+        it is only shown, as the time that the reboot may take.
     type: int
     default: 0
   reach_for:
@@ -172,7 +173,7 @@ lines:
   type: list
   elements: str
 fleet:
-  description: The host and its VMs, for the plan. None on KubeVirt, where the cluster is read at once.
+  description: The host and its VMs, for the plan. None on KubeVirt, where the cluster is read as a whole.
   returned: with O(state=looked)
   type: dict
 unreached:
@@ -180,16 +181,19 @@ unreached:
   returned: with O(state=reached)
   type: str
 answer:
-  description: V(go), or V(done) or V(closed) where nothing is to be done with the host in this roll.
-  returned: with O(state=out)
+  description:
+    - V(go), or V(done) or V(closed) where nothing is to be done with the host in this roll.
+    - With O(state=back) only V(closed), if the roll was aborted or taken over.
+  returned: with O(state=out), O(state=empty) and O(state=back)
   type: str
   sample: go
 next:
   description:
     - What is to be done before the host is brought back, of V(hooks), V(work), V(reboot), V(reboot_if_needed) and
-      V(checks), in this order. After hooks and work it is asked again. With O(state=reboots) V(reboot), or nothing if
-      it has rebooted since.
-  returned: with O(state=out), O(state=empty) and O(state=reboots)
+      V(checks), in this order. After hooks and after work, O(state=empty) returns what is left.
+    - With O(state=reboots) V(reboot), or nothing if it has rebooted since. With O(state=back) V(hooks_back), and the
+      task fails, if hooks are due before the restore can end.
+  returned: with O(state=out), O(state=empty), O(state=reboots) and O(state=back)
   type: list
   elements: str
   sample: [work]
@@ -200,7 +204,7 @@ steps:
   elements: str
   sample: [reboot, check, restore]
 turn:
-  description: What the record said when the host had its turn.
+  description: What the record said of the host when its turn came. Give it back as O(turn).
   returned: with O(state=out), O(state=empty), O(state=reboots) and O(state=healthy)
   type: dict
   contains:
@@ -220,20 +224,20 @@ turn:
       description: Where the plan sends its VMs, as in O(planned).
       type: dict
     asked:
-      description: When the record was asked last whether to go on, by the controller's clocks, in seconds.
+      description: When the record was last asked whether to go on. Seconds by each of the controller's clocks.
       type: dict
       sample: {boot: 5212.7, wall: 1772398980.1}
     boot_id:
-      description: With O(state=reboots) the boot id of the host before its reboot.
+      description: With O(state=reboots), the boot ID of the host before its reboot.
       type: str
 event:
   description:
-    - For notifications. C(event) is V(begin), V(done), V(failed) or V(end); C(host), its name, or empty; C(message), a
-      sentence; and the numbers of the roll. Empty if there is nothing to tell.
+    - For notifications. C(event) is V(begin), V(done), V(failed) or V(end); C(host) is its name, or empty; C(message)
+      is a sentence; then the numbers of the roll. Empty if there is nothing to report.
   returned: with O(state=back)
   type: dict
 left_as:
-  description: In which state the host is, if this is the end.
+  description: How the host is left if nothing more is done with it.
   returned: in a roll
   type: str
   sample: it is empty and stays cordoned, and what was stopped for it stays off

@@ -30,7 +30,7 @@ options:
     description:
       - When the record of a roll was asked whether the host is still to be rebooted, as C(turn.asked) of
         M(virtops.maintenance.maintenance_host) says. If the controller stood still since, the host is not rebooted,
-        and the task fails. Nothing for a reboot outside of a roll.
+        and the task fails. Leave it out for a reboot outside of a roll.
     type: dict
     default: {}
 extends_documentation_fragment:
@@ -56,11 +56,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 rebooted:
-  description: Whether the host was told to reboot and is back.
+  description: Whether the host has rebooted and answers again.
   returned: always
   type: bool
 elapsed:
-  description: Seconds from the command to the end.
+  description: Seconds from the reboot command until the host was back, or the task gave up.
   returned: always
   type: int
 """

@@ -183,7 +183,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 fits:
-  description: Whether every step was played through and fits.
+  description: Whether every step was simulated and fits.
   returned: success
   type: bool
 summary:
@@ -199,7 +199,7 @@ table:
   type: list
   elements: str
 targets:
-  description: V(chosen) by the drain, or V(predicted), since KubeVirt's scheduler chooses.
+  description: V(chosen) if the drain chooses the targets, V(predicted) if KubeVirt's scheduler does.
   returned: success
   type: str
 refusal:
@@ -214,22 +214,24 @@ refusal:
       description: The host that would be out.
       type: str
     vm:
-      description: UUID of the VM that has no place.
+      description: UUID of the VM that has no target. Empty if the host itself cannot be read.
       type: str
     name:
-      description: Its name.
+      description: Its name, or that of the host.
       type: str
     memory_mib:
       description: Its memory, MiB.
       type: int
     missing_mib:
-      description: MiB of memory that are missing. None if something else than memory or CPU is missing.
+      description: MiB of memory that are missing on the host that comes closest, V(0) if only CPU is missing there.
+        None if more memory or CPU would not help on any host.
       type: int
     cpu_milli:
       description: Thousandths of a CPU that it requests.
       type: int
     missing_cpu_milli:
-      description: Thousandths of a CPU that are missing. None if something else than memory or CPU is missing.
+      description: Thousandths of a CPU that are missing on that host, V(0) if only memory is missing there. None if
+        RV(refusal.missing_mib) is.
       type: int
     sentence:
       description: All of it in a sentence.
@@ -238,10 +240,14 @@ refusal:
       description: Reason code.
       type: str
     detail:
-      description: What each host lacks.
+      description: The details of RV(refusal.reason), such as what each host lacks.
       type: str
+    others:
+      description: What else does not fit, one sentence each.
+      type: list
+      elements: str
 fits_if:
-  description: What owners have to move, of all steps, each as in RV(steps[].fits_if).
+  description: The VMs of all steps that their owners have to move, each as in RV(steps[].fits_if).
   returned: success
   type: list
   elements: dict
@@ -259,31 +265,32 @@ steps:
       type: list
       elements: str
     begins:
-      description: Seconds after which it begins, work on the hosts not counted.
+      description: Seconds from the start of the roll to the start of the step, without the work on the hosts.
       type: float
     duration:
-      description: Seconds that its transfers and stops take.
+      description: Seconds that its migrations and stops take, with O(speeds.overhead).
       type: float
     spare_mib:
-      description: MiB of memory that are left on all other hosts while these are out.
+      description: MiB of memory that are left on all other hosts while these are out. Hosts that are cordoned or cannot
+        be reached do not count.
       type: int
     largest_mib:
-      description: MiB of memory on the one of them that has most left.
+      description: MiB of memory that are left on the one of them that has most.
       type: int
     largest_on:
-      description: Its name.
+      description: Name of that host.
       type: str
     spare_cpu_milli:
       description:
         - Thousandths of a CPU that are left on all other hosts. None where CPU is not counted.
       type: int
     second_moves:
-      description: Number of VMs that go to a host that is still to come, and so move again.
+      description: Number of VMs that go to a host whose own step is still to come, and so move again.
       type: int
     fits_if:
       description:
         - VMs that their owners have to move (strategy V(External)), or the step does not fit.
-        - Room for each is counted where it fits. Where it really goes is its owner's to say.
+        - Room for each is kept on a host where it fits. Its owner decides where it really goes.
       type: list
       elements: dict
       contains:
@@ -297,7 +304,7 @@ steps:
           description: Host that it has to leave.
           type: str
         place:
-          description: Host on which room is counted for it.
+          description: Host on which room is kept for it.
           type: str
         memory_mib:
           description: Its memory, MiB.
@@ -319,7 +326,7 @@ steps:
               it moves out of the way of another one.
           type: str
         swap_for:
-          description: The VM for which it makes room.
+          description: Name of the VM that it makes room for. Empty if it does not.
           type: str
         why:
           description: Strategy and who decided it, and the reason if it is not simply migrated.
@@ -334,30 +341,30 @@ steps:
           description: The host that it goes to. Empty if it stays.
           type: str
         order:
-          description: Counted from 1.
+          description: Its position in the step, counted from 1.
           type: int
         memory_mib:
           description: Its memory, MiB.
           type: int
         start:
-          description: Seconds from the beginning of the step. None if it cannot be predicted.
+          description: Seconds from the start of the step. None if that cannot be predicted.
           type: float
         duration:
-          description: Seconds that it takes. None if it cannot be predicted.
+          description: Seconds that it takes. None if that cannot be predicted.
           type: float
         pause_ms:
           description: Milliseconds for which the guest is expected to be paused. None if it stays off or is not known.
           type: float
         sent_mib:
-          description: MiB that cross the link.
+          description: MiB that are sent over the network.
           type: float
 hosts_left:
-  description: Hosts of the roll that have no step.
+  description: Hosts of the roll that are in no step, because RV(refusal) ended the plan before them.
   returned: success
   type: list
   elements: str
 moves:
-  description: Number of moves in all steps.
+  description: Number of moves in all steps. One VM can move more than once. Moves by owners do not count.
   returned: success
   type: int
 vms_moved:
@@ -384,13 +391,14 @@ back_duration:
   returned: success
   type: float
 duration:
-  description: Seconds of transfers and stops in all steps, and of the way back. The work on the hosts is not in it.
+  description: Seconds that migrations and stops take in all steps, and the moves back. It does not include the work on
+    the hosts.
   returned: success
   type: float
 stats:
   description:
     - The plan in numbers. The playbook C(virtops.maintenance.plan) leaves them to later jobs of a workflow.
-    - C(fits), C(hosts), C(steps), C(hosts_left), C(moves), C(stops), and C(minutes) of transfers and stops.
+    - C(fits), C(hosts), C(steps), C(hosts_left), C(moves), C(stops), and C(minutes) of migrations and stops.
   returned: success
   type: dict
 warnings_of_plan:
@@ -404,10 +412,10 @@ diff:
   type: dict
   contains:
     before:
-      description: A line a VM.
+      description: One line for each VM.
       type: str
     after:
-      description: A line a VM.
+      description: One line for each VM.
       type: str
 error:
   description: The kind of error. RV(ignore:msg) says in words what is wrong and what to do.

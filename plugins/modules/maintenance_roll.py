@@ -49,16 +49,17 @@ EXAMPLES = r"""
 RETURN = r"""
 event:
   description:
-    - For notifications. C(event) is V(begin), V(done), V(failed) or V(end); C(host), its name, or empty; C(message), a
-      sentence; and what RV(stats) has. Empty if there is nothing to tell.
+    - For notifications. C(event) is V(begin), V(done), V(failed) or V(end); C(host) is its name, or empty; C(message)
+      is a sentence; then what RV(stats) has. Empty if there is nothing to report.
   returned: with O(state=begun), O(state=noted) and O(state=ended)
   type: dict
 stats:
   description:
     - The roll in numbers. The playbooks leave them to later jobs of a workflow.
-    - C(roll), its id; C(result), one of V(done), V(failed), V(paused), V(stopped), V(aborted) and V(running);
-      C(hosts) and C(done), numbers; C(out) and C(failed), names; C(begun), UTC; and C(tally), what became of the VMs.
-  returned: with O(state=ended)
+    - C(roll), its ID; C(result), one of V(done), V(failed), V(paused), V(stopped), V(aborted), V(refused), V(running)
+      and V(none) (there is no record); C(hosts) and C(done), how many; C(out) and C(failed), names of hosts; C(begun),
+      UTC; and C(tally), what became of the VMs.
+  returned: with O(state=ended), and with O(state=planned) if the roll is refused
   type: dict
 roll:
   description: The record. None if there is none.

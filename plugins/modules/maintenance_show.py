@@ -30,7 +30,7 @@ options:
     description:
       - Which outcome of the hosts of the play to show, from the variables that the roles have set. It is returned as
         well.
-      - V(drains) shows nothing and leaves its figures to later jobs of a workflow, as V(status) and V(abort) do.
+      - V(drains) shows nothing and leaves its numbers to later jobs of a workflow, as V(status) and V(abort) do.
     type: str
     choices: [drains, preflight, status, abort]
   request:

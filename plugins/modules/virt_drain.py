@@ -183,7 +183,7 @@ cordoned_by_others:
   sample: false
 closed:
   description:
-    - Why no VM comes to the host although it is restored. Empty if VMs do.
+    - Why the host takes no VMs although it is restored. Empty if it does.
   returned: with O(state=active), not in check mode
   type: list
   elements: str
@@ -255,7 +255,7 @@ needs:
       description: The rule.
       type: str
 findings:
-  description: Reasons that concern the host itself.
+  description: Reasons that concern the host itself, each with C(reason), C(plane), C(message) and C(remedy).
   returned: success
   type: list
   elements: dict
@@ -283,7 +283,7 @@ planned:
     - {do: cordon, vm: '', target: ''}
     - {do: migrate, vm: web-1, target: host-b}
 predicted_duration:
-  description: Seconds that the drain would take by O(speeds), without RV(predicted_without).
+  description: Seconds that the drain would take by O(speeds), without the VMs of RV(predicted_without).
   returned: in check mode, with O(state=drained)
   type: float
 predicted_without:
@@ -327,7 +327,8 @@ vms:
         V(gone), V(blocked), V(skipped), V(lost) or V(restored).
       type: str
     phase:
-      description: Phase of its last migration, in KubeVirt's words.
+      description: Phase of its last migration, in KubeVirt's words. V(Pending) (also before its first one),
+        V(Scheduled), V(Running), V(Succeeded), V(Failed), or empty.
       type: str
     source:
       description: The host that is drained.
@@ -339,13 +340,14 @@ vms:
       description: The host on which it was read last.
       type: str
     mode:
-      description: V(PreCopy), V(PostCopy) or V(Paused).
+      description: Mode of its last migration, V(PreCopy), V(PostCopy) or V(Paused). Empty if it had none.
       type: str
     method:
-      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage. Empty if that is
+        not known.
       type: str
     attempts:
-      description: Migrations that were tried.
+      description: Migrations that were tried in this maintenance.
       type: int
     steps:
       description: What was done so that its last migration comes to its end, in order. The seconds are those
@@ -369,13 +371,14 @@ vms:
       type: str
       sample: alice@ctl
     abort_status:
-      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      description: What came of the abort of its migration, V(Aborting), V(Succeeded) (the VM stays where it was), or
+        V(Failed) (too late, the VM moves). Empty if no abort was requested.
       type: str
     processed_mib:
       description: MiB that the last migration moved.
       type: float
     duration:
-      description: Seconds that the last migration took.
+      description: Seconds that the last migration took. V(0) until it has ended.
       type: float
     outage_ms:
       description: Milliseconds for which the guest did not run. Of a live migration the pause that libvirt
@@ -383,16 +386,19 @@ vms:
         to the second. None if it is not known or not over.
       type: int
     progress:
-      description: Percent, sizes, rate and ETA of a migration under way.
+      description: How far a migration under way is, C(percent), C(processed_mib), C(total_mib), C(remaining_mib),
+        C(rate_mib_s), and C(eta), the seconds that are left (None if they are not known).
+      returned: while the VM migrates or is saved
       type: dict
     predicted_start:
-      description: In check mode, seconds after which it would begin. None if not predicted.
+      description: In check mode, seconds from now until its migration or stop would begin. None if that is not known.
       type: float
     predicted_duration:
-      description: In check mode, seconds that it would take. None if not predicted.
+      description: In check mode, seconds that its migration or stop would take. None if that is not known.
       type: float
     predicted_pause_ms:
-      description: In check mode, how long the guest would be paused. None if it stays off.
+      description: In check mode, milliseconds for which the guest would be paused. None if it stays off, or if that
+        is not known.
       type: float
     hooks:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.

@@ -53,7 +53,7 @@ node:
   type: str
   sample: host-a
 boot_id:
-  description: The host's boot id. It is another one after a reboot.
+  description: The host's boot ID, which changes with each reboot.
   returned: success
   type: str
 hosts:
@@ -69,19 +69,19 @@ hosts:
       description: Whether its libvirt could be read.
       type: bool
     cordoned:
-      description: Whether no run of this collection places a VM there.
+      description: Whether it is cordoned, so that no run of this collection places a VM there.
       type: bool
     memory_mib:
       description: Memory that is declared for VMs, MiB.
       type: int
     committed_mib:
-      description: Maximum memory of its active VMs, and its reservations, MiB.
+      description: Maximum memory of its active VMs and RV(hosts[].reserved_mib) together, MiB.
       type: int
     reserved_mib:
       description: Memory that is reserved for VMs that are to come, MiB.
       type: int
     room_mib:
-      description: Memory that is left, MiB.
+      description: Memory that is left for VMs, MiB. Negative if more is committed than declared.
       type: int
     vms:
       description: Number of active VMs.
@@ -98,7 +98,7 @@ unreachable_hosts:
   type: list
   elements: str
 record:
-  description: The record of a maintenance under way, or none.
+  description: The record of the host's maintenance. None if there is none under way.
   returned: success
   type: dict
   contains:
@@ -118,20 +118,22 @@ record:
       description: When the maintenance began, UTC.
       type: str
     blocked:
-      description: When its last run ended with something in its way. Empty if it did not.
+      description: When its last run ended as V(Blocked), UTC. Empty if it did not.
       type: str
     left:
-      description: Whether it is known that the playbook of its last run has ended, in the middle. It is on its machine.
+      description: Whether the playbook of its last run was interrupted. Only the machine on which that playbook ran
+        can know this; on any other one it is V(false).
       type: bool
     stays:
-      description: The VMs that its last run had given up, each with C(reason), C(message) and C(remedy).
+      description: The VMs that its last run left as V(blocked) or V(lost), each with C(name), C(uuid), C(reason),
+        C(plane), C(message) and C(remedy).
       type: list
       elements: dict
     cordoned_by_us:
-      description: Whether restore will take the cordon away.
+      description: Whether this maintenance set the cordon, so that a restore removes it.
       type: bool
     runs:
-      description: Ids of all runs.
+      description: IDs of all runs of this maintenance.
       type: list
       elements: str
 fleet:
@@ -296,13 +298,13 @@ documents:
       type: bool
     dirty_rate:
       description:
-        - MiB/s in which the guest writes to its memory, if it was measured. On libvirt the option
+        - MiB/s that the guest writes to its memory, if it was measured. On libvirt the option
           C(measure_dirty_rate) has QEMU measure it. On KubeVirt a Prometheus reports it, if the
           option C(metrics) names one; else it is null.
         - None if it is not known.
       type: float
 findings:
-  description: Reasons that concern the host itself.
+  description: Reasons that concern the host itself, each with C(reason), C(plane), C(message) and C(remedy).
   returned: success
   type: list
   elements: dict
@@ -342,10 +344,11 @@ vms:
         V(gone), V(blocked), V(skipped), V(lost) or V(restored).
       type: str
     phase:
-      description: Phase of its last migration, in KubeVirt's words.
+      description: Phase of its last migration, in KubeVirt's words. V(Pending) (also before its first one),
+        V(Scheduled), V(Running), V(Succeeded), V(Failed), or empty.
       type: str
     source:
-      description: The host that is drained.
+      description: The host that the module runs on.
       type: str
     target:
       description: Target of its last migration.
@@ -354,13 +357,14 @@ vms:
       description: The host on which it was read last.
       type: str
     mode:
-      description: V(PreCopy), V(PostCopy) or V(Paused).
+      description: Mode of its last migration, V(PreCopy), V(PostCopy) or V(Paused). Empty if it had none.
       type: str
     method:
-      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage. Empty if that is
+        not known.
       type: str
     attempts:
-      description: Migrations that were tried.
+      description: Migrations that were tried in this maintenance.
       type: int
     steps:
       description: What was done so that its last migration comes to its end, in order. The seconds are those
@@ -384,13 +388,14 @@ vms:
       type: str
       sample: alice@ctl
     abort_status:
-      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      description: What came of the abort of its migration, V(Aborting), V(Succeeded) (the VM stays where it was), or
+        V(Failed) (too late, the VM moves). Empty if no abort was requested.
       type: str
     processed_mib:
       description: MiB that the last migration moved.
       type: float
     duration:
-      description: Seconds that the last migration took.
+      description: Seconds that the last migration took. V(0) until it has ended.
       type: float
     outage_ms:
       description: Milliseconds for which the guest did not run. Of a live migration the pause that libvirt
@@ -398,7 +403,9 @@ vms:
         to the second. None if it is not known or not over.
       type: int
     progress:
-      description: Percent, sizes, rate and ETA of a migration under way.
+      description: How far a migration under way is, C(percent), C(processed_mib), C(total_mib), C(remaining_mib),
+        C(rate_mib_s), and C(eta), the seconds that are left (None if they are not known).
+      returned: while the VM migrates or is saved
       type: dict
     hooks:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.

@@ -120,7 +120,7 @@ run_id:
   returned: success
   type: str
 findings:
-  description: Reasons that concern the host itself.
+  description: Reasons that concern the host itself, each with C(reason), C(plane), C(message) and C(remedy).
   returned: success
   type: list
   elements: dict
@@ -187,10 +187,11 @@ vms:
         V(gone), V(blocked), V(skipped), V(lost) or V(restored).
       type: str
     phase:
-      description: Phase of its last migration, in KubeVirt's words.
+      description: Phase of its last migration, in KubeVirt's words. V(Pending) (also before its first one),
+        V(Scheduled), V(Running), V(Succeeded), V(Failed), or empty.
       type: str
     source:
-      description: The host that is drained.
+      description: The host that the module runs on.
       type: str
     target:
       description: Target of its last migration.
@@ -199,13 +200,14 @@ vms:
       description: The host on which it was read last.
       type: str
     mode:
-      description: V(PreCopy), V(PostCopy) or V(Paused).
+      description: Mode of its last migration, V(PreCopy), V(PostCopy) or V(Paused). Empty if it had none.
       type: str
     method:
-      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage.
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage. Empty if that is
+        not known.
       type: str
     attempts:
-      description: Migrations that were tried.
+      description: Migrations that were tried in this maintenance.
       type: int
     steps:
       description: What was done so that its last migration comes to its end, in order. The seconds are those
@@ -229,13 +231,14 @@ vms:
       type: str
       sample: alice@ctl
     abort_status:
-      description: V(Aborting), V(Succeeded), V(Failed), or empty.
+      description: What came of the abort of its migration, V(Aborting), V(Succeeded) (the VM stays where it was), or
+        V(Failed) (too late, the VM moves). Empty if no abort was requested.
       type: str
     processed_mib:
       description: MiB that the last migration moved.
       type: float
     duration:
-      description: Seconds that the last migration took.
+      description: Seconds that the last migration took. V(0) until it has ended.
       type: float
     outage_ms:
       description: Milliseconds for which the guest did not run. Of a live migration the pause that libvirt
@@ -243,7 +246,9 @@ vms:
         to the second. None if it is not known or not over.
       type: int
     progress:
-      description: Percent, sizes, rate and ETA of a migration under way.
+      description: How far a migration under way is, C(percent), C(processed_mib), C(total_mib), C(remaining_mib),
+        C(rate_mib_s), and C(eta), the seconds that are left (None if they are not known).
+      returned: while the VM migrates or is saved
       type: dict
     hooks:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.

@@ -123,7 +123,7 @@ findings:
     severity:
       description:
         - V(blocker), or V(warning).
-        - A default blocker is a warning where the drain gets over it by itself, for example because
+        - What is a blocker by default is a warning if the drain can handle it, for example because
           policy says what to do with a VM that cannot migrate.
       type: str
     about:
@@ -136,7 +136,7 @@ findings:
       description: The host that was checked.
       type: str
     subject:
-      description: What it is about, by name.
+      description: Name of what it is about.
       type: str
     sentence:
       description: What the code means.
@@ -149,8 +149,7 @@ findings:
       type: str
     decided_by:
       description:
-        - What decides it. For a VM the effective strategy and who set it, then the fact that it
-          hangs on.
+        - What decides it. For a VM this is the effective strategy and who set it, then the fact that it depends on.
       type: str
 blockers:
   description: The blockers as one line each, with the remedy.
@@ -160,7 +159,7 @@ blockers:
   sample:
     - "BLOCKER DisksNotLiveMigratable VM db: Disk vdb is local -> Move the disk to shared storage"
 node_blockers:
-  description: Those of the blockers that are not about a single VM. They keep every VM.
+  description: The blockers that are not about a single VM. They keep all VMs on the host.
   returned: success
   type: list
   elements: str

@@ -125,18 +125,20 @@ host:
   type: str
 phase:
   description:
-    - V(Alive), the host lives and nothing was to be done. V(Returned), it lives, and what was taken over was removed
-      from it. V(Unproven), it is not proven to be off, and nothing was started. V(Recovering), a slice is over.
-      V(Recovered), each VM runs elsewhere or was off. V(Blocked), some VMs stay, with the reason. V(Stopped), the host
-      answered, or another run took over.
+    - V(Alive), the host lives, and there was nothing to do. V(Returned), it lives, and the VMs that run elsewhere were
+      removed from it. V(Unproven), it is not proven to be off, and nothing was started. V(Recovering), the slice was
+      over first. V(Recovered), each VM runs elsewhere or was off. V(Blocked), some VMs stay, each with a reason.
+      V(Stopped), the host answered, or another run took over.
   returned: if O(state) is V(recovered)
   type: str
 looks:
-  description: V(Alive), V(LibvirtDead), V(CutOffFromController), V(CutOff), V(ProbablyDead) or V(NotKnown).
+  description: How the host looks, V(Alive), V(LibvirtDead) (it answers, libvirtd does not), V(CutOffFromController)
+    (only its peers reach it), V(CutOff) (nobody reaches it, and its VMs show signs of life), V(ProbablyDead), or
+    V(NotKnown).
   returned: if O(state) is V(recovered)
   type: str
 may_be_fenced:
-  description: Whether what was seen allows to fence the host.
+  description: Whether what was seen allows fencing the host.
   returned: if O(state) is V(recovered)
   type: bool
 message:
@@ -144,23 +146,28 @@ message:
   returned: if O(state) is V(recovered)
   type: str
 found_dead:
-  description: When it was found dead, UTC. A person who confirms that it is off gives this time.
+  description: When it was found dead, UTC. O(confirm) needs this time. Empty if it was not.
   returned: if O(state) is V(recovered)
   type: str
 proof:
-  description: What proved that it is off, as recorded.
+  description: What proved that it is off, as recorded, with the keys of O(proof). Empty if nothing did.
   returned: if O(state) is V(recovered)
   type: dict
 booted:
-  description: Whether it was off since it died, by its boot id, in words. Empty if that is not known.
+  description: Whether it was off since it died, by its boot ID, as a sentence. Empty if that is not known.
   returned: if RV(phase) is V(Returned) or V(Blocked), and the host lives
   type: str
 protected_at:
-  description: Since when the peers have the host as it is kept there, UTC.
+  description: When the recovery data on the peers last changed, UTC. Empty if they have none, or were not asked.
   returned: if O(state) is V(recovered)
   type: str
 vms:
-  description: The VMs of the host.
+  description:
+    - The VMs of the host, each with C(name), C(uuid), C(reason) and C(message).
+    - If O(state) is V(protected), also C(active), C(autostart), and C(protected), whether it could be started
+      elsewhere.
+    - If O(state) is V(recovered), also C(remedy), C(target), and C(verdict), which is V(runs), V(start), V(off) or
+      V(stays), or once the host is back V(runs), V(removed), V(returns) or V(waits).
   returned: if O(state) is V(protected) or V(recovered)
   type: list
   elements: dict
@@ -169,6 +176,10 @@ kept_on:
   returned: if O(state) is V(protected)
   type: list
   elements: str
+guard:
+  description: Whether the host has the guard (O(guard)).
+  returned: if O(state) is V(protected)
+  type: bool
 not_kept_on:
   description: Peers that did not take them, each with the reason.
   returned: if O(state) is V(protected)
@@ -180,7 +191,7 @@ not_asked:
   type: list
   elements: str
 run_id:
-  description: Id of the run.
+  description: ID of the run.
   returned: if O(state) is V(recovered)
   type: str
 error:

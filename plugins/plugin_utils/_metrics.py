@@ -1,4 +1,4 @@
-"""A roll as figures for Prometheus, in the format of node exporter's textfile collector.
+"""A roll as metrics for Prometheus, in the format of node exporter's textfile collector.
 
 Their names and meanings are documented in docs/report.md.
 """
@@ -28,7 +28,7 @@ def text(doc: Mapping[str, Any]) -> str:
         ("hosts_failed", "Hosts that failed", totals["failed"]),
         ("begun_timestamp_seconds", "When the roll began", _seconds(roll["begun"])),
         ("last_certificate_timestamp_seconds", "When a host was last certified to be empty", _seconds(certified)),
-        ("written_timestamp_seconds", "When these figures were written", _seconds(doc["written"])),
+        ("written_timestamp_seconds", "When these metrics were written", _seconds(doc["written"])),
     ]
     lines = [
         "# HELP virtops_roll_info The roll and how it is",

@@ -51,7 +51,7 @@ _OF: dict[str, Callable[[Doc, Sequence[str], HostVars], Doc]] = {
     "status": _status,
     "abort": _abort,
 }
-# Under which name an AWX workflow finds the figures.
+# Under which name an AWX workflow finds the statistics.
 _STATS = {"drains": "maintenance_drain_stats", "status": "maintenance_roll_stats", "abort": "maintenance_roll_stats"}
 KINDS = tuple(_OF)
 

@@ -35,7 +35,7 @@ def lines(result: Mapping[str, Any], check: bool) -> Iterator[str]:
 def _protected(result: Mapping[str, Any], check: bool) -> Iterator[str]:
     host, vms = result["host"], result["vms"]
     ready = sum(vm["protected"] for vm in vms)
-    kept = ", ".join(result["kept_on"]) or ("nobody yet" if check else "nobody")
+    kept = ", ".join(result["kept_on"]) or ("no peer yet" if check else "no peer")
     guard = "it has the guard" if result["guard"] else "it has no guard (maintenance_guard)"
     yield f"{host}  {ready} of its {len(vms)} VMs could be started elsewhere; recovery data on {kept}; {guard}"
     for vm in vms:

@@ -1,4 +1,4 @@
-"""The files of a roll's report, on the controller: report.json, and from it report.html, junit.xml and figures."""
+"""The files of a roll's report, on the controller: report.json, and from it report.html, junit.xml and metrics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def of_task(templar: Any, variables: Mapping[str, Any], check: bool) -> Report:
 
 class Report:
     """`folder`: where to; empty: nothing is written. `plan`: a file with the plan of the roll, or empty.
-    `textfile`: where node exporter reads figures of the roll, or empty.
+    `textfile`: where node exporter reads metrics of the roll, or empty.
 
     Several hosts of a roll write at the same time. What cannot be written is an error before the roll,
     and a warning later: a roll that is under way does not stop for its report.

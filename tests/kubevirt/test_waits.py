@@ -264,7 +264,7 @@ def test_a_target_that_is_never_ready_is_told_and_given_up(sim, operator, phase,
     vm = row(found, "vm")
     assert (found["phase"], vm["reason"], vm["plane"]) == ("Blocked", "TargetPreparation", "control")
     assert re.match(rf"{blamed}: {phase} since ", vm["message"]), vm
-    assert vm["remedy"] == "Check the virt-handler that is named; deleting the target pod ends this attempt."
+    assert vm["remedy"] == "Check the virt-handler that the message names. Deleting the target pod ends this attempt."
     assert sim.leftovers() == [] and sim.node_of("vm") == "n1"
 
 

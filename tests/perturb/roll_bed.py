@@ -278,7 +278,7 @@ class Playbook:
         except owner.RollUnreadable:
             self._believed()
 
-    # What libvirt's `records/roll` does where most of those that keep the record are silent: those that answer are
+    # What libvirt's `records/roll` does where most of the quorum hosts are silent: those that answer are
     # believed, and what was seen is written again. On KubeVirt the client asks again.
 
     def _believed(self) -> record.Roll | None:

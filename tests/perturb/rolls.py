@@ -267,7 +267,7 @@ def given_back(world: World) -> list[Wrong]:
         if machine.cordons:
             found.append(Wrong("left_behind", f"{name} is cordoned"))
         if machine.record is not None or machine.claims or machine.slots:
-            found.append(Wrong("left_behind", f"{name} has a record or a claim"))
+            found.append(Wrong("left_behind", f"{name} has a record or a reservation"))
     runs = [u for machine in world.fleet.machines.values() for u, d in machine.domains.items() if d.active]
     found += [Wrong("lost", f"{uuid} does not run") for uuid in sorted(world.was_on - set(runs))]
     return found

@@ -125,7 +125,7 @@ FIELDS: dict[str, Field] = {
     "agent_connected": Field(BOOLEAN, "Whether the guest's agent answers.", UNKNOWN_IF_NULL),
     "dirty_rate": Field(
         NUMBER,
-        "MiB/s in which the guest writes to its memory, if it was measured. On libvirt the option "
+        "MiB/s that the guest writes to its memory, if it was measured. On libvirt the option "
         "C(measure_dirty_rate) has QEMU measure it. "
         "On KubeVirt a Prometheus reports it, if the option C(metrics) names one; else it is null.",
         UNKNOWN_IF_NULL,

@@ -33,7 +33,7 @@ def test_what_was_found_once_stays_repaired(name: str, kind: str) -> None:
 
 
 def test_the_last_word_of_a_roll_is_asked_again() -> None:
-    """All hosts are done, and those that keep the record do not answer at that moment."""
+    """All hosts are done, and the quorum hosts do not answer at that moment."""
     last = play("rolling-empty", only="none").points
     found = play("rolling-empty", only=f"silent/{last}/0")
     assert found.runs == 1

@@ -18,7 +18,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.TargetPreparation: Row(
         "The target pod runs, but the target is not ready to receive.",
-        "Check the virt-handler that is named; deleting the target pod ends this attempt.",
+        "Check the virt-handler that the message names. Deleting the target pod ends this attempt.",
     ),
     Reason.WaitingForSlot: Row(
         "The migration waits for a slot within the cluster's limits.",
@@ -52,7 +52,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.WebhookUnavailable: Row(
         "virt-api does not answer, so the API refuses what needs its webhooks.",
-        "Restore virt-api, then run again.",
+        "Repair virt-api, then run again.",
         preflight=Preflight(KUBEVIRT, "virt-api's version; evictions as a dry run", about=About.CLUSTER),
     ),
     Reason.DisruptionBudgetNotComputed: Row(

@@ -18,7 +18,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.NotConverging: Row(
         "The guest writes memory faster than the link can carry: its migration would never finish.",
-        "Allow post-copy or auto-converge, a longer max_downtime_ms, or give it more bandwidth.",
+        "Allow post-copy, auto-converge or a longer max_downtime_ms, or give the migration more bandwidth.",
         on=on_kubevirt(
             "The guest writes memory faster than KubeVirt lets its migration send: it would never finish.",
             "Apply a MigrationPolicy that allows auto-converge, post-copy or more bandwidth.",
@@ -34,10 +34,10 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.CompletionTimeout: Row(
         "The migration took longer than completion_timeout_per_gib allows.",
-        "Allow post-copy or auto-converge, give it more bandwidth, or more time.",
+        "Allow post-copy or auto-converge, or give the migration more bandwidth or more time.",
         on=on_kubevirt(
             "The migration took longer than completionTimeoutPerGiB allows.",
-            ("Allow post-copy or auto-converge in a MigrationPolicy, give the migration more bandwidth, or more time."),
+            "Allow post-copy or auto-converge in a MigrationPolicy, or give the migration more bandwidth or more time.",
         ),
         plane=Plane.DATA,
         preflight=Preflight(

@@ -236,7 +236,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.RestartsOnPowerOff: Row(
         "The VM starts again when its guest powers off, so it cannot be shut down.",
-        ("virsh set-lifecycle-action NAME poweroff destroy --live --config, or choose another on_not_migratable."),
+        ("Run virsh set-lifecycle-action NAME poweroff destroy --live --config, or choose another on_not_migratable."),
         on=on_kubevirt(
             "The VM starts again when its guest powers off, so it cannot be shut down.",
             "Choose another on_not_migratable.",

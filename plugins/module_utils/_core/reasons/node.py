@@ -21,8 +21,8 @@ ROWS: dict[Reason, Row] = {
     Reason.MayStartTwice: Row(
         "The VM of a dead host is not started elsewhere: it could be started twice.",
         (
-            "Let protect install the guard on each host (maintenance_guard), use a lock manager (virtlockd, sanlock),"
-            " or declare that this host will not come back (maintenance_stays_off)."
+            "Let the playbook protect install the guard on each host (maintenance_guard), use a lock manager (virtlockd,"
+            " sanlock), or declare that this host will not come back (maintenance_stays_off)."
         ),
     ),
     Reason.VMStartsHere: Row(
@@ -173,7 +173,7 @@ ROWS: dict[Reason, Row] = {
     ),
     Reason.NodeNotReady: Row(
         "The node is not Ready: migrations need its virt-handler.",
-        "Restore the node. If it is dead, fence it, then give it the out-of-service taint.",
+        "Repair the node. If it is dead, fence it, then set its out-of-service taint; the playbook recover does both.",
         preflight=Preflight(KUBEVIRT, "the node's condition Ready", about=About.NODE, only=True),
     ),
     Reason.VirtHandlerSilent: Row(

@@ -9,7 +9,7 @@ from .row import About, Preflight, Row, Severity, on_kubevirt
 ROWS: dict[Reason, Row] = {
     Reason.StopNotAllowed: Row(
         "The drain has to stop this VM, and no option or rule allows that.",
-        "Set allow_stop, or a rule for this VM that has it, or stop it by hand.",
+        "Set allow_stop, give the VM a rule that sets it, or stop the VM by hand.",
         preflight=Preflight(BOTH, "strategy, rules, allow_stop"),
     ),
     Reason.ExternalOwnerTimedOut: Row(

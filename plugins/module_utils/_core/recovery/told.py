@@ -39,7 +39,7 @@ def notices(result: Mapping[str, Any], whose: str, begins: bool, ends: bool) -> 
 
 
 def stats(result: Mapping[str, Any]) -> dict[str, Any]:
-    """Figures for later jobs. A host that failed before it had a phase has none."""
+    """Statistics for later jobs. A host that failed before it had a phase has none."""
     proof = result.get("proof")
     return {
         "phase": result.get("phase", ""),

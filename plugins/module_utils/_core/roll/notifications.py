@@ -1,4 +1,4 @@
-"""Figures and names of a roll, plan or drains, for the next job of a workflow and for notifications. Pure.
+"""Statistics and names of a roll, plan or drains, for the next job of a workflow and for notifications. Pure.
 
 They are small whatever the fleet is: hosts that went well are counted, those that need somebody are named.
 """
@@ -69,7 +69,7 @@ def of_drains(hosts: Sequence[str], results: Mapping[str, Mapping[str, Any]]) ->
 
 
 def begun(roll: Roll, message: str) -> dict[str, Any]:
-    """An event, for the user's own notifications: figures of the roll, and what happened."""
+    """An event, for the user's own notifications: statistics of the roll, and what happened."""
     return _event("begin", roll, message)
 
 

@@ -39,7 +39,7 @@ class RollAnswer(_Answered, total=False):
 
     watch: dict[str, Any]  # what the next slice of the same step is given as `notes`
     error: str  # class of an error that is no failure here
-    event: dict[str, Any]  # for notifications, as in `figures`; empty: none
+    event: dict[str, Any]  # for notifications, as in `notifications`; empty: none
     # begin, plan, abort
     order: list[str]  # hosts, as they come; of an abort those that are to be given back
     to_plan: bool  # no host was begun yet

@@ -294,7 +294,8 @@ def waits_for_targets(host: str, away: Mapping[str, str]) -> str:
 
 
 def reboots_later(host: str, first: Sequence[str]) -> str:
-    return f"{host} waits with its reboot for that of {_names(first)}: too few hosts with the record would answer"
+    verb = "has" if len(first) == 1 else "have"
+    return f"{host} waits to reboot until {_names(first)} {verb} rebooted: too few quorum hosts would answer"
 
 
 def no_place(host: str, most: int, out: Mapping[str, str], of: str) -> str:

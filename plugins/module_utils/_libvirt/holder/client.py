@@ -186,7 +186,7 @@ class HolderClient:
         if fresh is None and start:
             fresh = ensure_holder(uri, run_dir, log)
         if fresh is None:
-            raise HolderGone("there is no holder")
+            raise HolderGone("there is no migration agent")
         tick = self._subscribed
         self._sock, fresh._sock = fresh._sock, None
         self._incoming, self._subscribed = b"", None
@@ -195,7 +195,7 @@ class HolderClient:
 
     def _ask(self, order: Mapping[str, Any]) -> dict[str, Any]:
         if self._sock is None:
-            raise HolderGone("not connected to the holder")
+            raise HolderGone("not connected to the migration agent")
         self._number += 1
         line = json.dumps({**order, "id": self._number}).encode() + b"\n"
         try:
@@ -206,7 +206,7 @@ class HolderClient:
             raise HolderSilent(_silence()) from exc
         except OSError as exc:
             self.close()
-            raise HolderGone(f"the holder has gone: {exc}") from exc
+            raise HolderGone(f"the migration agent has ended: {exc}") from exc
         until = time.monotonic() + ANSWER_FOR
         while True:
             left = until - time.monotonic()
@@ -231,7 +231,7 @@ class HolderClient:
         while b"\n" not in self._incoming:
             left = until - time.monotonic()
             if self._sock is None:
-                raise HolderGone("not connected to the holder")
+                raise HolderGone("not connected to the migration agent")
             if left <= 0 or not select.select([self._sock], [], [], left)[0]:
                 return None
             try:
@@ -243,7 +243,7 @@ class HolderClient:
                 cause = None
             if not data:
                 self.close()
-                raise HolderGone("the holder has gone") from cause
+                raise HolderGone("the migration agent has ended") from cause
             self._incoming += data
         line, _newline, self._incoming = self._incoming.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
@@ -251,7 +251,7 @@ class HolderClient:
 
 
 def _silence() -> str:
-    return f"the holder did not answer within {ANSWER_FOR:.0f} s"
+    return f"the migration agent did not answer within {ANSWER_FOR:.0f} s"
 
 
 def ensure_holder(uri: str = "qemu:///system", run_dir: str = daemon.RUN_DIR, log: str = daemon.LOG) -> HolderClient:
@@ -269,7 +269,7 @@ def ensure_holder(uri: str = "qemu:///system", run_dir: str = daemon.RUN_DIR, lo
         if client is not None:
             return client
         if time.monotonic() > until or said not in ("ready", "busy"):
-            raise HolderError(f"the holder does not start: {said}")
+            raise HolderError(f"the migration agent does not start: {said}")
         time.sleep(0.05)
 
 
@@ -291,7 +291,7 @@ def _start(uri: str, run_dir: str, log: str, until: float) -> str:
     text = b""
     stdout = process.stdout
     if stdout is None:
-        raise HolderError("no pipe to the new holder")
+        raise HolderError("no pipe to the new migration agent")
     with stdout:
         while not text.startswith((b"ready\n", b"busy\n")):
             left = until - time.monotonic()

@@ -157,7 +157,7 @@ class Job:
         try:
             outcome = self._watch() if self.order.watch else self._move()
         except Exception as exc:  # noqa: BLE001 - an error of ours must not leave it unheard
-            text = f"the holder failed: {type(exc).__name__}: {exc}"
+            text = f"the migration agent failed: {type(exc).__name__}: {exc}"
             outcome = ended(self.order, Reason.OutcomeLost, text)
         self.probe.stop()
         self._over(self, outcome)

@@ -91,7 +91,7 @@ class Saves:
         except (libvirt.libvirtError, LibvirtProblem) as exc:
             return str(exc) or type(exc).__name__
         except Exception as exc:  # noqa: BLE001 - an error of ours must not leave it unheard
-            return f"the holder failed: {type(exc).__name__}: {exc}"
+            return f"the migration agent failed: {type(exc).__name__}: {exc}"
         return ""
 
     def _call(self, uuid: str) -> None:

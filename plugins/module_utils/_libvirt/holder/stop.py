@@ -91,7 +91,7 @@ class Stops:
         except (libvirt.libvirtError, LibvirtProblem) as exc:
             error = str(exc) or type(exc).__name__
         except Exception as exc:  # noqa: BLE001 - an error of ours must not leave it unheard
-            error = f"the holder failed: {type(exc).__name__}: {exc}"
+            error = f"the migration agent failed: {type(exc).__name__}: {exc}"
         if error:
             self._log(f"shutdown {name}: {error}")
         with self._lock:

@@ -12,12 +12,12 @@ class PeerUnreachable(Exception):
 
 
 class HolderError(Exception):
-    """The holder cannot be started, does not answer, or refuses an order."""
+    """The migration agent of the host cannot be started, or refuses an order."""
 
 
 class HolderGone(HolderError):
-    """The connection to the holder broke. Its migrations go on."""
+    """The connection to the migration agent broke. Its migrations go on."""
 
 
 class HolderSilent(HolderGone):
-    """The holder is there and does not answer: what it does is not known."""
+    """The migration agent is there and does not answer: what it does is not known."""

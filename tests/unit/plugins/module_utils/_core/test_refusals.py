@@ -41,7 +41,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
 from fleetsim.machines import Fate, Move
 from fleetsim.platform import ModelPlatform
 
-FULL = Finding(Reason.MigrationFailed, "migrate: the holder does not start: disk full")
+FULL = Finding(Reason.MigrationFailed, "migrate: the migration agent does not start: disk full")
 
 
 def drain(made, node="a", policy=POLICY, claims: Callable | None = None, seconds=5000.0, fails=None, **more):
@@ -85,7 +85,7 @@ def test_a_migration_that_was_refused_and_goes_on_is_followed_to_its_end() -> No
         if action.do is Do.MIGRATE:
             fate, settings = made.fate("u1", 1), MigrationSettings()
             made.migrate(Move("u1", "a", "b", action.attempt, settings, fate, run_id="run"))
-            return Finding(Reason.MigrationFailed, "migrate: the holder did not answer")
+            return Finding(Reason.MigrationFailed, "migrate: the migration agent did not answer")
         return None
 
     outcome, _asked, _seconds = drain(made, seconds=2.0, fails=lost)

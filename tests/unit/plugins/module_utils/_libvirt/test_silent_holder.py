@@ -29,7 +29,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import platform
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import LibvirtPlatform
 
-WORDS = "the holder did not answer within 10 s"
+WORDS = "the migration agent did not answer within 10 s"
 
 
 def observe(monkeypatch: pytest.MonkeyPatch, vm: VM, now: float = 1.0) -> Observation:

@@ -118,7 +118,7 @@ def test_a_refused_request_paused_nothing() -> None:
 
     def refuse(action):
         if action.do is Do.MIGRATE:
-            return Finding(Reason.MigrationFailed, "the holder does not start")
+            return Finding(Reason.MigrationFailed, "the migration agent does not start")
         return None
 
     platform.fails = refuse

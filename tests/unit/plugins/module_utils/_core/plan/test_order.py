@@ -71,7 +71,7 @@ def test_equal_hosts_go_as_they_were_given() -> None:
 
 
 def test_hosts_that_the_roll_depends_on_come_last() -> None:
-    """Those that keep its record (libvirt: the first three by name), then the one with the machine that runs it."""
+    """The quorum hosts (libvirt: the first three by name), then the one with the machine that runs it."""
     names = ["a", "b", "c", "d", "e"]
     hosts = [{"name": name, "memory_mib": 64 * GIB} for name in [*names, "spare"]]
     vms = [{"name": f"vm-{name}", "host": name, "memory_mib": GIB} for name in names]

@@ -487,7 +487,7 @@ def test_hosts_that_keep_the_record_do_not_reboot_so_that_too_few_of_them_answer
     store.between.append(lambda: reboots("b", {}) and None)
     found = reboots("a", {})
     assert (found["ended"], found["waits_for"]) == ("out_of_time", ["b"])
-    assert found["message"].startswith("a waits with its reboot for that of b: ")
+    assert found["message"].startswith("a waits to reboot until b has rebooted: ")
     time.every = lambda: run.note(store, "b", "mine", stages.Note(Stage.CHECKING), time.clock()) and None
     assert reboots("a", found["watch"], 60.0)["ended"] == "final"
     time.every = lambda: None
