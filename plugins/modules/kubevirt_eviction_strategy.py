@@ -131,7 +131,7 @@ vms:
       description: What its template declared before, empty if nothing.
       type: str
     running:
-      description: What its running instance was started with. None if it is off.
+      description: What its running instance was started with, or the cluster's default. None if it is off.
       type: str
     written:
       description: Whether the template was written, or in check mode would be.
