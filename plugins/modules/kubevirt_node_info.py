@@ -218,7 +218,7 @@ vms:
       description: Phase of its last migration, as KubeVirt reports it. V(Pending) also before its first one.
       type: str
     source:
-      description: The node.
+      description: The node that is drained or read.
       type: str
     target:
       description: Target of its last migration.
@@ -230,8 +230,8 @@ vms:
       description: Mode of its last migration, V(PreCopy), V(PostCopy) or V(Paused). Empty if it had none.
       type: str
     method:
-      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage. Empty if that is
-        not known.
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage. Empty if that
+        is not known.
       type: str
     attempts:
       description: Migrations that were tried in this maintenance.
@@ -253,8 +253,8 @@ vms:
         go on. Counted over all runs until the node is restored.
       type: int
     handed_off:
-      description: When the guest began to run on the target, UTC, as KubeVirt reports it. The migration object may
-        stay Running for longer. Empty if it has not moved.
+      description: When the guest began to run on the target, UTC, as KubeVirt reports it. The migration object
+        may stay Running for longer. Empty if it has not moved.
       type: str
     settings:
       description: The settings with which KubeVirt migrates the VM, from its own object and the MigrationPolicy
@@ -271,7 +271,7 @@ vms:
           description: Whether the guest may be slowed down so that the migration ends.
           type: bool
         completion_timeout_per_gib:
-          description: Seconds for each GiB of memory, after which RV(vms[].settings.on_timeout) applies.
+          description: Seconds for each GiB of memory, after which C(on_timeout) applies.
           type: int
         progress_timeout:
           description: Seconds without progress, after which KubeVirt aborts the migration.
@@ -284,13 +284,13 @@ vms:
             KubeVirt's version is not known.
           type: int
         on_timeout:
-          description: What KubeVirt does after the completion timeout, V(abort), V(post_copy) or V(pause). With
-            V(stall_detection) (KubeVirt 1.9 and newer, by a feature gate) it goes by what the passes over the memory
-            send, and not by the two timeouts.
+          description: What KubeVirt does after the completion timeout, V(abort), V(post_copy) or V(pause).
+            With V(stall_detection) (KubeVirt 1.9 and newer, by a feature gate) it goes by what the passes
+            over the memory send, and not by the two timeouts.
           type: str
         downtime_tuning:
-          description: Whether KubeVirt raises the pause step by step up to RV(vms[].settings.max_downtime_ms)
-            (KubeVirt 1.10 and newer, by a feature gate).
+          description: Whether KubeVirt raises the pause step by step up to C(max_downtime_ms) (KubeVirt 1.10
+            and newer, by a feature gate).
           type: bool
         tls:
           description: Whether memory and disks are encrypted on their way.
@@ -317,8 +317,8 @@ vms:
           description: Where the setting is made.
           type: str
     abort_status:
-      description: What came of the abort of its migration, V(Aborting), V(Succeeded) (the VM stays where it was), or
-        V(Failed) (too late, the VM moves). Empty if no abort was requested.
+      description: What came of the abort of its migration, V(Aborting), V(Succeeded) (the VM stays where
+        it was), or V(Failed) (too late, the VM moves). Empty if no abort was requested.
       type: str
     processed_mib:
       description: MiB that the last migration moved; KubeVirt does not report it, so V(0).
@@ -332,9 +332,9 @@ vms:
         KubeVirt does not report it.
       type: int
     progress:
-      description: How far a migration under way is, with the keys that RV(virtops.maintenance.virt_drain#module:vms)
-        has. KubeVirt does not report it, so the numbers are V(0) and C(eta) is None.
-      returned: while the VM migrates
+      description: The keys C(percent), C(processed_mib), C(total_mib), C(remaining_mib), C(rate_mib_s) and
+        C(eta) of a migration under way. KubeVirt does not report them, so they are V(0), and C(eta) is None.
+      returned: while one is under way
       type: dict
     hooks:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.

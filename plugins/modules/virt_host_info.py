@@ -360,8 +360,8 @@ vms:
       description: Mode of its last migration, V(PreCopy), V(PostCopy) or V(Paused). Empty if it had none.
       type: str
     method:
-      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage. Empty if that is
-        not known.
+      description: V(LiveMigration) with shared storage, V(BlockMigration) with copied storage. Empty if that
+        is not known.
       type: str
     attempts:
       description: Migrations that were tried in this maintenance.
@@ -388,8 +388,8 @@ vms:
       type: str
       sample: alice@ctl
     abort_status:
-      description: What came of the abort of its migration, V(Aborting), V(Succeeded) (the VM stays where it was), or
-        V(Failed) (too late, the VM moves). Empty if no abort was requested.
+      description: What came of the abort of its migration, V(Aborting), V(Succeeded) (the VM stays where
+        it was), or V(Failed) (too late, the VM moves). Empty if no abort was requested.
       type: str
     processed_mib:
       description: MiB that the last migration moved.
@@ -403,9 +403,9 @@ vms:
         to the second. None if it is not known or not over.
       type: int
     progress:
-      description: How far a migration under way is, C(percent), C(processed_mib), C(total_mib), C(remaining_mib),
-        C(rate_mib_s), and C(eta), the seconds that are left (None if they are not known).
-      returned: while the VM migrates or is saved
+      description: How far a migration or a save under way is, C(percent), C(processed_mib), C(total_mib),
+        C(remaining_mib), C(rate_mib_s), and C(eta), the seconds that are left (None if they are not known).
+      returned: while one is under way
       type: dict
     hooks:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
