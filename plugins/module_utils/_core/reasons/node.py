@@ -21,8 +21,8 @@ ROWS: dict[Reason, Row] = {
     Reason.MayStartTwice: Row(
         "The VM of a dead host is not started elsewhere: it could be started twice.",
         (
-            "Let the playbook protect install the guard on each host (maintenance_guard), use a lock manager (virtlockd,"
-            " sanlock), or declare that this host will not come back (maintenance_stays_off)."
+            "Let the playbook protect install the guard on each host (maintenance_guard), use a lock manager"
+            " (virtlockd, sanlock), or declare that this host will not come back (maintenance_stays_off)."
         ),
     ),
     Reason.VMStartsHere: Row(
