@@ -9,7 +9,7 @@ from .row import About, Preflight, Row, Severity, on_kubevirt
 ROWS: dict[Reason, Row] = {
     Reason.StopNotAllowed: Row(
         "The drain has to stop this VM, and no option or rule allows that.",
-        "Set allow_stop, give the VM a rule that sets it, or stop the VM by hand.",
+        "Set allow_stop, add a rule for the VM that does, or stop it by hand.",
         preflight=Preflight(BOTH, "strategy, rules, allow_stop"),
     ),
     Reason.ExternalOwnerTimedOut: Row(
