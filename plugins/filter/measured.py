@@ -10,7 +10,6 @@ from typing import Any
 DOCUMENTATION = r"""
 name: measured
 short_description: What the hosts of a fleet answered, as virt_preflight wants it
-version_added: 0.1.0
 author:
   - The virtops.maintenance contributors (@virtops)
 description:

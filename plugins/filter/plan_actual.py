@@ -14,7 +14,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.acc
 DOCUMENTATION = r"""
 name: plan_actual
 short_description: What the plan said of each VM against what became of it
-version_added: 0.1.0
 author:
   - The virtops.maintenance contributors (@virtops)
 description:

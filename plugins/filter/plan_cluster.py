@@ -11,7 +11,6 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import 
 DOCUMENTATION = r"""
 name: plan_cluster
 short_description: A KubeVirt cluster, as the plan wants it
-version_added: 0.1.0
 author:
   - The virtops.maintenance contributors (@virtops)
 description:

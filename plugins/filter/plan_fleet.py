@@ -11,7 +11,6 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import 
 DOCUMENTATION = r"""
 name: plan_fleet
 short_description: Hosts and VMs of a fleet, in the form the plan expects
-version_added: 0.1.0
 author:
   - The virtops.maintenance contributors (@virtops)
 description:

@@ -10,7 +10,6 @@ from typing import Any
 DOCUMENTATION = r"""
 name: plan_speeds
 short_description: Link speeds and VM rates from the inventory, for check mode's estimates
-version_added: 0.1.0
 author:
   - The virtops.maintenance contributors (@virtops)
 description:

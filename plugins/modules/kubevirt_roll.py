@@ -8,7 +8,6 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: kubevirt_roll
 short_description: Keep the record of a roll in a cluster
-version_added: 0.1.0
 description:
   - What M(virtops.maintenance.maintenance_roll) calls on KubeVirt.
   - The playbooks of this collection use it. It is internal to them, and may change in any release.

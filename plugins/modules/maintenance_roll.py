@@ -8,7 +8,6 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: maintenance_roll
 short_description: Keep the record of a roll, so that only one runs at a time and can be resumed
-version_added: 0.1.0
 description:
   - A roll maintains host after host of a fleet. Its record is kept on the platform, where every
     controller can read it. It says which hosts, how far each one is, and which C(ansible-playbook)

@@ -8,7 +8,6 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: maintenance_show
 short_description: Print lines as they are, or the outcome for the hosts of a play
-version_added: 0.1.0
 description:
   - Prints a table or a report for people, without quotes, as C(ansible.builtin.debug) cannot.
   - Control characters are written out, so that no name can break a line or change its colour.
