@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+from collections.abc import Collection
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,17 @@ import pytest
 import yaml
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import OPTIONS_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import model
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import (
     CHECKED,
     TABLE,
     Platform,
     Reason,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.looks import View
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.report import RecordRow
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.rows import Row
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import migration_policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.schema import (
     FIELDS,
     HOST_DEVICE,
@@ -105,9 +112,13 @@ def test_the_fields_of_the_document_are_current() -> None:
     assert text == tool.policy(text), CURE
 
 
-def returned() -> dict[str, Any]:
-    name = "ansible_collections.virtops.maintenance.plugins.modules.virt_host_info"
-    return yaml.safe_load(importlib.import_module(name).RETURN)["documents"]["contains"]
+def returned(module: str, *path: str) -> dict[str, Any]:
+    """What its RETURN says that a key contains."""
+    name = f"ansible_collections.virtops.maintenance.plugins.modules.{module}"
+    found: dict[str, Any] = yaml.safe_load(importlib.import_module(name).RETURN)
+    for key in path:
+        found = found[key]["contains"]
+    return found
 
 
 def _same(documented: dict[str, Any], fields: dict[str, Field]) -> None:
@@ -124,10 +135,41 @@ def _same(documented: dict[str, Any], fields: dict[str, Field]) -> None:
 
 
 def test_the_info_module_documents_the_same_fields() -> None:
-    documented = returned()
+    documented = returned("virt_host_info", "documents")
     _same(documented, FIELDS)
     _same(documented["volumes"]["contains"], VOLUME)
     _same(documented["host_devices"]["contains"], HOST_DEVICE)
+
+
+def _keys(kind: Any) -> list[str]:
+    return [field.name for field in fields(kind)]
+
+
+@pytest.mark.parametrize(
+    ("module", "path", "keys"),
+    [
+        ("maintenance_plan", ("refusal",), _keys(model.Refusal)),
+        ("maintenance_plan", ("steps",), _keys(model.PlanStep)),
+        ("maintenance_plan", ("steps", "moves"), _keys(model.PlannedMove)),
+        ("maintenance_plan", ("steps", "fits_if"), _keys(model.OwnersMove)),
+        ("virt_host_info", ("record",), RecordRow.__annotations__),
+        ("kubevirt_node_info", ("record",), RecordRow.__annotations__),
+        ("virt_recovery", ("view",), _keys(View)),
+        (
+            "kubevirt_drain",
+            ("vms", "settings"),
+            migration_policy.result_form(migration_policy.settings({}, None, (1, 6)), ""),
+        ),
+    ],
+)
+def test_each_key_that_is_returned_is_documented_and_no_other(
+    module: str, path: tuple[str, ...], keys: Collection[str]
+) -> None:
+    assert set(returned(module, *path)) == set(keys)
+
+
+def test_each_key_of_a_vms_row_is_documented() -> None:
+    assert set(_keys(Row)) <= set(returned("virt_drain", "vms"))
 
 
 def test_what_was_tested_stands_in_readme_and_on_the_page_of_what_is_public_alike() -> None:
