@@ -25,7 +25,7 @@ PAGES = {
     "hosts.md": ("Hosts, nodes and VMs", ("What a host needs", "KubeVirt nodes", "What a VM can declare", "Limits")),
     "check.md": ("Check before you drain", ("Check before you drain", "Check mode")),
     "plan.md": ("Plan", ("The plan", "What is not known in advance")),
-    "roll.md": ("Roll", ("What a roll does beside the drain", "What a roll prints", "Be told of a roll")),
+    "roll.md": ("Roll", ("What a roll does beside the drain", "What a roll prints", "Notifications")),
     "abort-and-status.md": ("Status and abort", ("How far is it, and how to end it",)),
     "recover.md": ("Recover", ("What to do when a roll was interrupted", "At 3 a.m.")),
     "variables.md": ("Variables", ("Variables",)),

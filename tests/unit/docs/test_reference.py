@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tools import make_docs
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import OPTIONS_SPEC
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import model
@@ -170,6 +171,13 @@ def test_each_key_that_is_returned_is_documented_and_no_other(
 
 def test_each_key_of_a_vms_row_is_documented() -> None:
     assert set(_keys(Row)) <= set(returned("virt_drain", "vms"))
+
+
+def test_the_guides_can_be_cut_into_the_pages_of_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A section of operating.md that is on no page, or a link that leads to none."""
+    monkeypatch.setattr(make_docs, "SOURCE", tmp_path)
+    make_docs.Guides().write()
+    assert {path.name for path in tmp_path.iterdir()} > set(make_docs.PAGES)
 
 
 def test_what_was_tested_stands_in_readme_and_on_the_page_of_what_is_public_alike() -> None:
