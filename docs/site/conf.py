@@ -14,6 +14,8 @@ html_css_files = ["site.css"]
 # The sources are the repository's; copies of them would be a second place to look.
 html_copy_source = False
 html_show_sphinx = False
+# It would be empty: nothing here is indexed.
+html_use_index = False
 # Anchors as a forge makes them, so that a link works there and here.
 myst_heading_anchors = 4
 # Tables, sample output and Jinja are no single language that a lexer knows.
