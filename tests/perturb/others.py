@@ -15,7 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Domain, Fate, Move
 from fleetsim.reads import incoming
-from perturb.play import Command, Perturbed, Play, fault
+from perturb.play import Command, Killed, Perturbed, Play, SliceLost, fault
 
 
 class Nothing(Exception):
@@ -221,12 +221,24 @@ def _uncordons(play: Play, name: str) -> None:
 @on_host("host_reboots", "all")
 def _reboots(play: Play, name: str) -> None:
     """Without warning. A run on it ends with it."""
+    _crash(play, name)
+    if name == "a":
+        play.fleet.advance(play.fleet.clock + 21.0)
+        raise Killed
+
+
+@on_host("host_reboots_in_a_slice", "all")
+def _reboots_in_a_slice(play: Play, name: str) -> None:
+    """The same, and the playbook, which runs elsewhere, asks again until it answers."""
+    _crash(play, name)
+    play.fleet.advance(play.fleet.clock + 21.0)
+    raise SliceLost
+
+
+def _crash(play: Play, name: str) -> None:
     machine = play.fleet.machines[name]
     play.started = {u for u, d in machine.domains.items() if d.persistent and d.autostart}
     play.fleet.crash(name, 20.0)
-    if name == "a":
-        play.fleet.advance(play.fleet.clock + 21.0)
-        play.die()
 
 
 @on_host("other_takes_room", "nothing")

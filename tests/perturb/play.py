@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Callable, Container
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +36,10 @@ SLICES = 400  # of one command: more is without end
 
 class Killed(BaseException):
     """kill -9 of playbook and module."""
+
+
+class SliceLost(BaseException):
+    """The module ended with its host, and the playbook goes on with the next slice."""
 
 
 class CallFailed(Exception):
@@ -94,6 +99,7 @@ class Play:
     slices: int = 0
     runs: int = 0
     dead: bool = False
+    begun: bool = False  # has a slice of the command ended?
     writes_in_check: list[str] = field(default_factory=list)
     copies: dict[int, Fleet] = field(default_factory=dict)
     keep: Container[int] = ()  # numbers of points of which a copy is kept
@@ -163,10 +169,6 @@ class Play:
         """Another command, to its end, before this one goes on."""
         self.command(replace(command, intent=intent), f"aside {intent}")
 
-    def die(self) -> None:
-        """The run ends with its host."""
-        raise Killed
-
     # Commands
 
     def command(self, command: Command, name: str = "") -> dict[str, Any]:
@@ -196,31 +198,41 @@ class Play:
         return {"read_at": self.read_at.get(what, 0), "reads_since_act": since, "seen": self.seen.get(what, [])}
 
     def _slices(self, command: Command, name: str) -> dict[str, Any]:
-        begun = False
-        for _number in range(SLICES):
-            self.slices += 1
-            platform = Perturbed(self, command)
-            request = Request(command.node, self.policy, Intent(command.intent), name, begun=begun, only=command.only)
-            if command.check:
-                seen = check(platform, request)
-                wrote = self.writes_in_check
-                return {"phase": seen.phase.value, "vms": {}, "findings": [], "checked": True, "wrote": wrote}
-            old = platform.load()
-            check_owner(old, request)
-            if old is None and request.intent is Intent.ACTIVE and (begun or not command.only):
-                release_left(platform)
-                return {"phase": NodePhase.ACTIVE.value, "vms": {}, "findings": []}
-            record = start(platform, request, old)
-            outcome = Engine(platform, self.policy, record).run(platform.now() + self.seconds, longest_wait=1.0)
-            begun = True
-            if outcome.ended is SliceEnd.FINAL:
-                found = plain(outcome) | self._reads(outcome.record.node)
-                if command.only:
-                    platform.end_of_one(outcome)
-                return found
-            platform.hook("wait for the next slice")
-            self.last = plain(outcome)
+        aside_of, self.begun = self.begun, False
+        try:
+            for _number in range(SLICES):
+                self.slices += 1
+                with suppress(SliceLost):
+                    if (found := self._slice(command, name)) is not None:
+                        return found
+        finally:
+            self.begun = aside_of
         raise Endless(f"{command} does not end: {self.last}")
+
+    def _slice(self, command: Command, name: str) -> dict[str, Any] | None:
+        """None: another one follows."""
+        platform = Perturbed(self, command)
+        request = Request(command.node, self.policy, Intent(command.intent), name, begun=self.begun, only=command.only)
+        if command.check:
+            seen = check(platform, request)
+            wrote = self.writes_in_check
+            return {"phase": seen.phase.value, "vms": {}, "findings": [], "checked": True, "wrote": wrote}
+        old = platform.load()
+        check_owner(old, request)
+        if old is None and request.intent is Intent.ACTIVE and (self.begun or not command.only):
+            release_left(platform)
+            return {"phase": NodePhase.ACTIVE.value, "vms": {}, "findings": []}
+        record = start(platform, request, old)
+        outcome = Engine(platform, self.policy, record).run(platform.now() + self.seconds, longest_wait=1.0)
+        self.begun = True
+        if outcome.ended is SliceEnd.FINAL:
+            found = plain(outcome) | self._reads(outcome.record.node)
+            if command.only:
+                platform.end_of_one(outcome)
+            return found
+        platform.hook("wait for the next slice")
+        self.last = plain(outcome)
+        return None
 
 
 @dataclass(frozen=True)

@@ -75,9 +75,9 @@ def record(scenario: Scenario) -> Recorded:
 
 def _possible(play: Play, fleet: Fleet, uuids: list[str], hosts: str) -> list[tuple[str, str]]:
     """Which acts of others there are on this fleet: (kind, subject)."""
-    found = [("host_reboots", name) for name in hosts]
+    found = [*(("host_reboots", name) for name in hosts), ("host_reboots_in_a_slice", hosts[0])]
     wanted = [(kind, uuid) for kind in others.ON_VMS for uuid in uuids]
-    wanted += [(kind, name) for kind in others.ON_HOSTS if kind != "host_reboots" for name in hosts]
+    wanted += [(kind, name) for kind in others.ON_HOSTS if "reboots" not in kind for name in hosts]
     play.fleet = copy.deepcopy(fleet)
     for kind, subject in wanted:
         if kind == "other_takes_slots" and subject != hosts[0]:
