@@ -236,7 +236,7 @@ class Fleet:
     def _complete(self, move: Move) -> None:
         source, target = self.machines[move.source], self.machines[move.target]
         here, there = source.domains[move.vm], target.domains[move.vm]
-        there.state, there.persistent, there.off_at = State.RUNNING, here.persistent, None
+        there.state, there.persistent, there.off_at, there.asked_at = State.RUNNING, here.persistent, None, None
         if move.fate.leftover and here.persistent:
             source.domains[move.vm] = replace(here, state=State.SHUTOFF, autostart=False, off_at=None)
         else:

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Reservation, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Domain, Fate, Move
 from fleetsim.reads import incoming
@@ -292,3 +294,20 @@ def _drain(play: Play, platform: Perturbed, _what: str = "") -> None:
     if play.case.arg == platform.node:
         raise Nothing
     play.aside(Command("drained", play.case.arg), "drained")
+
+
+@fault("refused")
+def _refused(play: Play, platform: Perturbed, what: str) -> None:
+    """An act is refused. `arg`: with which reason, and for how many seconds."""
+    reason, seconds = play.case.arg
+    until, act = play.fleet.clock + seconds, " ".join(what.split()[1:])
+
+    def fails(action: Action) -> Finding | None:
+        same = f"{action.do.value} {action.vm}" == act
+        if not same or play.fleet.clock > until:
+            return None
+        if action.do is Do.SHUTDOWN and reason in ("PeerUnreachable", "APIError"):  # it may have got there, or not
+            play.watch.perhaps.add(action.vm)
+        return Finding(Reason(reason), "refused")
+
+    play.refuses = fails

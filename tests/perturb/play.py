@@ -117,7 +117,7 @@ class Play:
     started: set[str] = field(default_factory=set)  # by a host that booted
 
     def __post_init__(self) -> None:
-        self.watch = Watch(self.fleet, self.policy.limits.cluster)
+        self.watch = Watch(self.fleet, self.policy)
 
     # Points
 
@@ -167,7 +167,9 @@ class Play:
 
     def aside(self, command: Command, intent: str) -> None:
         """Another command, to its end, before this one goes on."""
+        self.watch.others_at = command.node
         self.command(replace(command, intent=intent), f"aside {intent}")
+        self.watch.others_at = ""
 
     # Commands
 
@@ -396,16 +398,3 @@ def _no_answer(play: Play, platform: Perturbed, what: str) -> None:
 def _error(play: Play, platform: Perturbed, what: str) -> None:
     """The record cannot be read or written. `arg`: for how many seconds."""
     play.failing, play.failing_what = play.fleet.clock + play.case.arg, "all"
-
-
-@fault("refused")
-def _refused(play: Play, platform: Perturbed, what: str) -> None:
-    """An act is refused. `arg`: with which reason, and for how many seconds."""
-    reason, seconds = play.case.arg
-    until, act = play.fleet.clock + seconds, " ".join(what.split()[1:])
-
-    def fails(action: Action) -> Finding | None:
-        same = f"{action.do.value} {action.vm}" == act
-        return Finding(Reason(reason), "refused") if same and play.fleet.clock <= until else None
-
-    play.refuses = fails

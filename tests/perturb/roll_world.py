@@ -51,7 +51,7 @@ class World:
     _read: tuple[str, bytes] = ("", b"")
 
     def __post_init__(self) -> None:
-        self.watch = Watch(self.fleet, POLICY.limits.cluster)
+        self.watch = Watch(self.fleet, POLICY)
         self.was_on = {uuid for machine in self.fleet.machines.values() for uuid in machine.domains}
 
     @property

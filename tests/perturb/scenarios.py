@@ -96,6 +96,7 @@ NONE: dict[str, Any] = {"declared_strategy": "None", "autostart": True}
 IF_POSSIBLE: dict[str, Any] = {"declared_strategy": "LiveMigrateIfPossible", **FIXED}
 OFF: dict[str, Any] = {"state": State.SHUTOFF, "autostart": True}
 EXTERNAL: dict[str, Any] = {"declared_strategy": "External"}
+DEAF: dict[str, Any] = {**NONE, "shutdown_takes": None}  # its guest ignores the power button
 
 _KINDS: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any]]] = {
     "live": ((LIVE, TRANSIENT), {}),
@@ -133,6 +134,13 @@ def _scenarios() -> Iterator[Scenario]:
         for act, at in _acts(round_trip).items():
             yield replace(round_trip, name=f"abort-{kind}-{act}", begin=1, cut=at + 1)
         yield Scenario(f"check-{kind}", vms, (replace(DRAIN, check=True),), **more)
+    forced = (
+        (DEAF, {**DEAF, "persistent": False, "autostart": False, "ask_takes": 20.0}),
+        replace(POLICY, force_stop=True),
+    )
+    not_saved = ({**FIXED, "save_takes": 5.0, "save_fails": True},), on("save", force_stop=True)
+    for kind, (vms, policy) in {"force": forced, "force_save": not_saved}.items():
+        yield Scenario(f"drain-{kind}", vms, (DRAIN,), policy)
     for kind in ("live", "postcopy", "leftover", "fails_first", "cold"):
         vms, more = _KINDS[kind]
         yield Scenario(f"one-{kind}", vms, (Command("migrated", only="u1"),), **more)

@@ -10,9 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Reservation
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    OnNotMigratable,
+    Reservation,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from fleetsim.fleet import Fleet
-from fleetsim.machines import Machine, Move
+from fleetsim.machines import Domain, Machine, Move
 
 EXECUTES = ("running", "postcopy")
 ACTIVE = (*EXECUTES, "paused", "postcopy_source", "postcopy_failed", "crashed")
@@ -21,15 +25,25 @@ _DONE = ("Drained", "Active", "Migrated")
 Place = tuple[str, str, str]  # the target, UUID, owner
 
 
+@dataclass(frozen=True)
+class Stop:
+    """What is known of the stop of a VM that is active. `asked`: when its guest has the request. `due`: when it goes
+    off by itself, or is saved."""
+
+    asked: float | None
+    due: float | None
+
+
 @dataclass
 class Watch:
-    """Looks all the time, for what must never be. `most`: migrations at a time. `certified`: hosts that were said to
-    be empty, and not given back since. `out_of_order`: acts that came before what they need, in words. `unfinished`:
-    VMs whose place on their new host was given back before they were there with all they had. `theirs`: VMs that others
-    have changed."""
+    """Looks all the time, for what must never be. `certified`: hosts that were said to be empty, and not given back
+    since. `out_of_order`: acts that came before what they need, in words. `unfinished`: VMs whose place on their new
+    host was given back before they were there with all they had. `theirs`: VMs that others have changed. `others_at`:
+    the run of this host goes on, and the others stand still: a reservation of theirs that it takes for left is gone
+    when they go on. `perhaps`: VMs whose request to stop may have got lost, by its answer."""
 
     fleet: Fleet
-    most: int
+    policy: Policy
     twice: set[str] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)  # UUID -> where it was
     was_active: set[str] = field(default_factory=set)
@@ -38,10 +52,15 @@ class Watch:
     out_of_order: set[str] = field(default_factory=set)
     unfinished: dict[str, str] = field(default_factory=dict)
     theirs: set[str] = field(default_factory=set)
+    others_at: str = ""
+    perhaps: set[str] = field(default_factory=set)
     _as_it_was: dict[str, tuple[bool, bool]] = field(default_factory=dict)
     _claims: dict[Place, tuple[Reservation, bool]] = field(default_factory=dict)  # was its target cordoned when made?
     _moves: dict[str, Move] = field(default_factory=dict)
     _defined: set[tuple[str, str]] = field(default_factory=set)
+    _stops: dict[tuple[str, str], Stop] = field(default_factory=dict)  # of what is active
+    _taken: set[tuple[str, str]] = field(default_factory=set)  # (UUID, owner): see `others_at`
+    _cold: set[str] = field(default_factory=set)  # VMs that are to move while off
 
     def __post_init__(self) -> None:
         for name, machine in self.fleet.machines.items():
@@ -51,10 +70,14 @@ class Watch:
                 self._as_it_was[uuid] = domain.persistent, domain.autostart
                 if domain.state.value in ACTIVE:
                     self.was_active.add(uuid)
+                moves_off = self.policy.on_not_migratable is OnNotMigratable.COLD_MIGRATE
+                if moves_off and domain.spec.migratable is False and domain.spec.declared_strategy != "None":
+                    self._cold.add(uuid)
         self.fleet.on_change = lambda: self.look()  # noqa: PLW0108  (a copy of the fleet must not copy this object)
 
     def look(self) -> None:
         self._look_at_claims()
+        self._look_at_stops()
         seen: set[str] = set()
         for machine in self.fleet.machines.values():
             for uuid, domain in machine.domains.items():
@@ -81,7 +104,41 @@ class Watch:
                 now[place] = self._claims[place]
         for name, uuid, owner in self._claims.keys() - now.keys():
             self._given_back(uuid, owner, self.fleet.machines[name])
+            if self.others_at not in ("", owner):
+                self._taken.add((uuid, owner))
         self._claims = now
+
+    def _look_at_stops(self) -> None:
+        now = {
+            (machine.name, uuid): Stop(domain.asked_at, domain.off_at or domain.save_ends)
+            for machine in self.fleet.machines.values()
+            for uuid, domain in machine.domains.items()
+            if domain.active
+        }
+        for (name, uuid), stop in now.items():
+            before = self._stops.get((name, uuid))
+            if before is not None and before.asked is None and stop.asked is not None and uuid in self._cold:
+                self._asked(uuid, name)
+        for name, uuid in self._stops.keys() - now.keys():
+            domain = self.fleet.machines[name].domains.get(uuid)
+            if uuid not in self.fleet.killed | self.theirs | self.perhaps:
+                self._off(uuid, domain, self._stops[name, uuid])
+        self._stops = now
+
+    def _asked(self, uuid: str, source: str) -> None:
+        """The guest of a VM that is to move while off is just asked to stop."""
+        taken = (uuid, source) in self._taken
+        if not taken and not any((uuid, source) in machine.claims for machine in self.fleet.machines.values()):
+            self.out_of_order.add(f"{uuid} is asked to stop for its move without a reservation")
+
+    def _off(self, uuid: str, domain: Domain | None, stop: Stop) -> None:
+        """A VM is active no more here. By force, if it does not run elsewhere, and it was not yet to go by itself."""
+        runs = any(uuid in m.domains and m.domains[uuid].active for m in self.fleet.machines.values())
+        saved = domain is not None and domain.managed_save
+        if runs or saved or (stop.due is not None and stop.due <= self.fleet.clock):
+            return
+        if stop.asked is None or self.fleet.clock < stop.asked + self.policy.shutdown_timeout:
+            self.out_of_order.add(f"{uuid} is forced off, and its guest had no request for as long as it has to stop")
 
     def _given_back(self, uuid: str, owner: str, target: Machine) -> None:
         """The reservation of a VM is just taken away."""
@@ -109,7 +166,8 @@ class Watch:
         memory.update({vm: d.spec.memory_mib for vm, d in target.domains.items() if d.active and vm not in memory})
         if sum(memory.values()) > target.capacity_mib:
             self.out_of_order.add(f"{where}, which has no room")
-        if len({vm for machine in self.fleet.machines.values() for vm, _owner in machine.slots}) > self.most:
+        slots = {vm for machine in self.fleet.machines.values() for vm, _owner in machine.slots}
+        if len(slots) > self.policy.limits.cluster:
             self.out_of_order.add(f"{where}, beside as many as may be")
 
 

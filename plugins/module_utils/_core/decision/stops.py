@@ -115,15 +115,21 @@ def stopping(step: Step, uuid: str, vm: VM) -> None:
         entry.note(step.obs.stop_errors[uuid])
     waited = _waited(step, entry)
     if waited > step.policy.shutdown_timeout:
-        if step.policy.force_stop and not entry.stop_forced and entry.stop_asked:
+        if step.policy.force_stop and entry.stop_asked and step.attempt(Do.FORCE_OFF, uuid):
             entry.stop_forced = True
-            step.do(Do.FORCE_OFF, uuid)
         elif waited > step.policy.shutdown_timeout + ASK_AGAIN_SECONDS or not entry.stop_forced:
             # Stays so until a new run asks again (see run/start.start).
             cancel_stop_and_block(step, uuid, vm)
         return
     if step.obs.now - entry.stop_sent >= ASK_AGAIN_SECONDS and vm.job is None:
-        _ask(step, entry)
+        _ask(step, entry, _unreserved(step, entry))
+
+
+def _unreserved(step: Step, entry: VMRecord) -> str:
+    """The target of its cold move, if no reservation of it stands there: one is needed before it is asked again."""
+    claim, node = step.obs.claims.get(entry.uuid), step.obs.nodes.get(entry.cold_target)
+    gone = claim is None and node is not None and node.reachable
+    return entry.cold_target if gone else ""
 
 
 def was_started_again(step: Step, vm: VM, entry: VMRecord) -> bool:
@@ -150,7 +156,8 @@ def was_started_again(step: Step, vm: VM, entry: VMRecord) -> bool:
 
 def _waited(step: Step, entry: VMRecord) -> float:
     """How long it had to stop. A guest's time begins when it was asked, not when we decided to."""
-    sent = entry.stop_requests > 0 and entry.uuid not in step.obs.unsent
+    ours = entry.stop_sent >= entry.stop_started  # one of an earlier run was perhaps not made
+    sent = entry.stop_requests > 0 and ours and entry.uuid not in step.obs.unsent
     if sent and not entry.stop_asked and entry.stop_way != Way.SAVE.value:
         entry.stop_asked = step.obs.now
     if entry.stop_asked:

@@ -305,7 +305,8 @@ class Engine:
                 self._refuse(action, entry, refusal, obs.now)
                 if action.do is Do.SHUTDOWN:  # asked for before the guest: nothing was done yet
                     entry.unask()
-                    entry.renew_stop()
+                    if not entry.stop_requests:  # or it may go off by an earlier request, and is to move then
+                        entry.renew_stop()
                 elif action.do is Do.COLD_DEFINE:
                     entry.cold_target = ""  # another target is chosen
                 continue

@@ -160,5 +160,5 @@ def _continue_record(entry: VMRecord, now: float, restored: bool) -> None:
     if entry.stop_way:
         # Asked again at once: the run before may have been killed before it asked.
         entry.stop_started, entry.stop_sent = now, now - ASK_AGAIN_SECONDS
-        entry.stop_asked = 0.0
+        entry.stop_asked, entry.stop_forced = 0.0, False
         entry.stop_run = ""  # the new run has to want it too
