@@ -6,7 +6,7 @@ anew is another one, though it reads the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims import admission, owners
@@ -167,7 +167,12 @@ class ModelClaims:
         return [record.vms[claim.vm]] if record is not None and claim.vm in record.vms else []
 
     def _remove(self, claim: Reservation, target: Machine, owner: owners.OwnerState) -> None:
-        self._site.hook(f"read record of {claim.owner}")
+        for what in self.removal(claim, target, owner):
+            self._site.hook(what)
+
+    def removal(self, claim: Reservation, target: Machine, owner: owners.OwnerState) -> Iterator[str]:
+        """Step by step: before each of them others may go on."""
+        yield f"read record of {claim.owner}"
         if not self._site.can_reach(claim.owner):
             return
         entries = self._entries(claim)
@@ -178,12 +183,12 @@ class ModelClaims:
             domain.marked = False
             if domain.persistent:
                 domain.autostart = entries[0].autostart
-        self._site.hook(f"write claim on {target.name}")
+        yield f"write claim on {target.name}"
         key = claim.vm, claim.owner
         if not self._site.can_reach(target.name) or target.claims.get(key) is not claim:
             return
         del target.claims[key]
-        self._site.hook(f"read {claim.owner} again")
+        yield f"read {claim.owner} again"
         if owners.owner_returned(owner, self._owner_state(claim)):
             target.claims.setdefault(key, claim)
 

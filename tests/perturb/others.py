@@ -6,16 +6,19 @@ act that would change nothing raises `Nothing`: the case is not counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.claims.owners import DEAD_AFTER
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Reservation, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Domain, Fate, Move
+from fleetsim.platform import ModelPlatform
 from fleetsim.reads import incoming
 from perturb.play import Command, Killed, Perturbed, Play, SliceLost, fault
 
@@ -311,3 +314,38 @@ def _refused(play: Play, platform: Perturbed, what: str) -> None:
         return Finding(Reason(reason), "refused")
 
     play.refuses = fails
+
+
+@fault("taken_for_left")
+def _taken_for_left(play: Play, platform: Perturbed, _what: str) -> None:
+    """This run stands still for so long that the drain of another host takes its reservation for left. While that one
+    removes it, this run goes on. `arg`: which host; before which step of that; and for how many points."""
+    name, step, points = play.case.arg
+    other, found = ModelPlatform(play.fleet, name), list[Iterator[str]]()
+    claims = other._claims
+    claims._remove = lambda *about: found.append(claims.removal(*about))
+    until = play.fleet.clock + 2 * DEAD_AFTER
+    while not found and play.fleet.clock < until:
+        play.fleet.advance(play.fleet.clock + 5.0)
+        claims.sweep()
+    if not found or len(list(islice(found[0], step))) < step:
+        raise Nothing
+    play.watch.others_at = name
+    play.watch.look()
+    play.watch.others_at = ""
+    play.later = play.count + points, name, found[0]
+
+
+@fault("no_answer")
+def _no_answer(play: Play, platform: Perturbed, what: str) -> None:
+    """A host answers nobody. `arg`: which, and for how many seconds; 0: for this call."""
+    name, seconds = play.case.arg
+    machine = play.fleet.machines[name]
+    machine.reachable = False
+    play.fleet.at(play.fleet.clock + (seconds or 0.004), lambda: setattr(machine, "reachable", True))
+
+
+@fault("error")
+def _error(play: Play, platform: Perturbed, what: str) -> None:
+    """The record cannot be read or written. `arg`: for how many seconds."""
+    play.failing, play.failing_what = play.fleet.clock + play.case.arg, "all"

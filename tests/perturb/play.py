@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -115,6 +115,7 @@ class Play:
     cut: int = 0  # the point at which the scenario itself kills a command
     seconds: float = 4.0  # of a slice
     started: set[str] = field(default_factory=set)  # by a host that booted
+    later: tuple[int, str, Iterator[str]] | None = None  # from which point on which host's run does the rest of what
 
     def __post_init__(self) -> None:
         self.watch = Watch(self.fleet, self.policy)
@@ -135,6 +136,8 @@ class Play:
             self.points.append(Point(what, self.fleet.clock, digest(self.fleet), self.slices, bool(self.fleet.moves)))
         if self.count in self.keep:
             self.copies[self.count] = copy.deepcopy(self.fleet)
+        if self.later is not None and self.count >= self.later[0]:
+            self.rest_of_it()
         words = what.split()
         if words[0] == "write" and words[1] not in ("record", "claim", "slot"):
             self.reads_since_act[platform.node] = 0
@@ -171,6 +174,14 @@ class Play:
         self.command(replace(command, intent=intent), f"aside {intent}")
         self.watch.others_at = ""
 
+    def rest_of_it(self) -> None:
+        """Another host's run, which stood in the middle of something, goes on with it."""
+        if self.later is not None:
+            (_count, self.watch.others_at, rest), self.later = self.later, None
+            list(rest)
+            self.watch.look()
+            self.watch.others_at = ""
+
     # Commands
 
     def command(self, command: Command, name: str = "") -> dict[str, Any]:
@@ -187,6 +198,7 @@ class Play:
             found = {"phase": "Failed", "error": str(exc)}
         except Superseded as exc:
             found = {"phase": "Superseded", "error": str(exc)}
+        self.rest_of_it()
         found["intent"], found["node"] = command.intent, command.node
         found["at_word"] = at_word(self.fleet, found)
         if found["phase"] == "Drained" and not command.check:
@@ -383,18 +395,3 @@ def _slow_look(play: Play, platform: Perturbed, what: str) -> None:
     neither."""
     platform.slow = play.case.arg
     platform._order = [*(name for name in platform._order if name != platform.node), platform.node]
-
-
-@fault("no_answer")
-def _no_answer(play: Play, platform: Perturbed, what: str) -> None:
-    """A host answers nobody. `arg`: which, and for how many seconds; 0: for this call."""
-    name, seconds = play.case.arg
-    machine = play.fleet.machines[name]
-    machine.reachable = False
-    play.fleet.at(play.fleet.clock + (seconds or 0.004), lambda: setattr(machine, "reachable", True))
-
-
-@fault("error")
-def _error(play: Play, platform: Perturbed, what: str) -> None:
-    """The record cannot be read or written. `arg`: for how many seconds."""
-    play.failing, play.failing_what = play.fleet.clock + play.case.arg, "all"

@@ -26,6 +26,7 @@ from perturb.play import Case, Command, Endless, Play, Point
 from perturb.scenarios import BY_NAME, Scenario
 
 _ACTS = ("write ",)
+_SENDS = ("write migrate", "write shutdown", "read claim on ")  # what a VM with a reservation is sent off with
 # The errors of the platforms: to an act, and how long they last.
 REFUSALS = ("PeerUnreachable", "APIError", "MigrationFailed", "StopFailed", "CannotStart")
 FOR_GOOD = 1e9
@@ -137,6 +138,9 @@ def cases(run: Recorded) -> Iterator[Case]:
         for number, kind in enumerate(("other_drain", "other_drain_stays")):
             if not turn or turn % 2 == number:
                 yield Case(kind, at, "b")
+        if " claim on " in point.state and point.what.startswith(_SENDS):
+            last = run.scenario.hosts[-1]
+            yield from (Case("taken_for_left", at, (last, step, more)) for step in (1, 2, 3) for more in (1, 2, 4))
         yield from (Case(kind, at, subject) for kind, subject in run.acts[point.state])
 
 
