@@ -7,6 +7,7 @@ What is left out of the product of points and faults, by a rule and never by cha
 - An act is refused at each of its points with each class of error (`REFUSALS`) once. For how long turns from point to
   point, so that each point has each duration (`SECONDS`) too, and over three points each class has each duration.
 - Another host is drained meanwhile: given back and not given back at the first point of each call, then in turn.
+- A reservation is taken for left where a VM is about to be sent off with it.
 - Somebody else's act is no case where there is nothing to act on: it is tried on a copy of the fleet.
 """
 
