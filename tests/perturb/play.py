@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.hooks import (
+    pending_rows,
+    record_answers,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.restore import leaves_nothing
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Observation
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
@@ -29,6 +33,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.star
 from fleetsim.fleet import Fleet
 from fleetsim.platform import ModelPlatform
 from perturb.judge import digest, plain
+from perturb.request import NEVER, Point, Request, Run, release_left
+from perturb.tasks import Tasks
 from perturb.watch import Watch, at_word
 
 SLICES = 400  # of one command: more is without end
@@ -60,17 +66,6 @@ class Command:
     check: bool = False
 
 
-@dataclass
-class Point:
-    """What was about to be done, and how the fleet was. `slice`: its number. `moving`: does any VM migrate?"""
-
-    what: str
-    clock: float
-    state: str
-    slice: int
-    moving: bool
-
-
 @dataclass(frozen=True)
 class Case:
     """What is done at the point `at`. `arg`: of which VM, for how long, as it was where: by kind."""
@@ -99,7 +94,6 @@ class Play:
     slices: int = 0
     runs: int = 0
     dead: bool = False
-    begun: bool = False  # has a slice of the command ended?
     writes_in_check: list[str] = field(default_factory=list)
     copies: dict[int, Fleet] = field(default_factory=dict)
     keep: Container[int] = ()  # numbers of points of which a copy is kept
@@ -116,9 +110,12 @@ class Play:
     seconds: float = 4.0  # of a slice
     started: set[str] = field(default_factory=set)  # by a host that booted
     later: tuple[int, str, Iterator[str]] | None = None  # from which point on which host's run does the rest of what
+    carried: bool = False  # as on KubeVirt: the next slice is handed the record, which is seldom written
+    tasks: Tasks = field(default_factory=Tasks)  # of hooks
 
     def __post_init__(self) -> None:
         self.watch = Watch(self.fleet, self.policy)
+        self.tasks.watch = self.watch
 
     # Points
 
@@ -151,6 +148,7 @@ class Play:
             self.writes_in_check.append(what)
         if self.case is not None and self.count == self.case.at:
             FAULTS[self.case.kind](self, platform, what)
+        self.tasks.look(platform.node, words)
         if platform.slow and what == f"read {platform.node}":
             self.pass_events(platform.slow)
         self._fail(platform, what)
@@ -200,7 +198,7 @@ class Play:
             found = {"phase": "Superseded", "error": str(exc)}
         self.rest_of_it()
         found["intent"], found["node"] = command.intent, command.node
-        found["at_word"] = at_word(self.fleet, found)
+        found["at_word"] = [*at_word(self.fleet, found), *self.tasks.at_word(found)]
         if found["phase"] == "Drained" and not command.check:
             self.watch.certified.add(command.node)
         self.results.append(found)
@@ -212,74 +210,60 @@ class Play:
         return {"read_at": self.read_at.get(what, 0), "reads_since_act": since, "seen": self.seen.get(what, [])}
 
     def _slices(self, command: Command, name: str) -> dict[str, Any]:
-        aside_of, self.begun = self.begun, False
-        try:
-            for _number in range(SLICES):
-                self.slices += 1
-                with suppress(SliceLost):
-                    if (found := self._slice(command, name)) is not None:
-                        return found
-        finally:
-            self.begun = aside_of
+        run = Run(name)
+        for _number in range(SLICES):
+            self.slices += 1
+            with suppress(SliceLost):
+                if (found := self._slice(command, run)) is not None:
+                    return found
         raise Endless(f"{command} does not end: {self.last}")
 
-    def _slice(self, command: Command, name: str) -> dict[str, Any] | None:
+    def _slice(self, command: Command, run: Run) -> dict[str, Any] | None:
         """None: another one follows."""
-        platform = Perturbed(self, command)
-        request = Request(command.node, self.policy, Intent(command.intent), name, begun=self.begun, only=command.only)
+        platform = Perturbed(self, command, run.answers)
+        intent = Intent(command.intent)
+        request = Request(command.node, self.policy, intent, run.name, begun=run.begun, only=command.only)
         if command.check:
             seen = check(platform, request)
             wrote = self.writes_in_check
             return {"phase": seen.phase.value, "vms": {}, "findings": [], "checked": True, "wrote": wrote}
-        old = platform.load()
+        # A lease sees to it that a record is handed on only where nobody else has written it.
+        handed = run.record is not None and platform.own.record == run.saved[0]
+        old = run.record if handed else platform.load()
         check_owner(old, request)
-        if old is None and request.intent is Intent.ACTIVE and (self.begun or not command.only):
+        if old is None and request.intent is Intent.ACTIVE and (run.begun or not command.only):
             release_left(platform)
             return {"phase": NodePhase.ACTIVE.value, "vms": {}, "findings": []}
         record = start(platform, request, old)
-        outcome = Engine(platform, self.policy, record).run(platform.now() + self.seconds, longest_wait=1.0)
-        self.begun = True
+        record_answers(record, run.answers)
+        engine = Engine(platform, self.policy, record)
+        if self.carried:
+            saved = run.saved if handed else NEVER
+            engine = Engine(platform, self.policy, record, 60.0, saved=saved, carried=True)
+        outcome = engine.run(platform.now() + self.seconds, longest_wait=1.0)
+        run.begun, run.answers, run.saved = True, [], engine.saved
+        needs = pending_rows(outcome.decision, outcome.record)
+        run.record = outcome.record if self.carried and not needs else None
         if outcome.ended is SliceEnd.FINAL:
             found = plain(outcome) | self._reads(outcome.record.node)
             if command.only:
                 platform.end_of_one(outcome)
             return found
+        self.tasks.ask(needs)
+        for need in needs:
+            platform.hook(f"task {need['hook']} {need['uuid']}")
+            self.tasks.run(need)
         platform.hook("wait for the next slice")
-        self.last = plain(outcome)
+        run.answers, self.last = needs, plain(outcome)
         return None
-
-
-@dataclass(frozen=True)
-class Request:
-    """See start.Request."""
-
-    node: str
-    policy: Policy
-    intent: Intent
-    run_id: str
-    requester: str = "ops"
-    reason: str = "work"
-    begun: bool = False
-    of_roll: bool = False
-    only: str = ""
-    to: str = ""
-
-
-def release_left(platform: ModelPlatform) -> None:
-    """As a restore without a record does: claims of ours that nothing needs."""
-    obs = platform.observe(None)
-    for uuid, claim in obs.claims.items():
-        vm = obs.vms.get(uuid)
-        if uuid not in obs.held and (vm is None or vm.job is None):
-            platform._claims.release(Action(Do.RELEASE, platform.node, uuid, target=claim.target))
 
 
 class Perturbed(ModelPlatform):
     """One slice's platform. Between two points it may read of another fleet: as it was."""
 
-    def __init__(self, play: Play, command: Command) -> None:
+    def __init__(self, play: Play, command: Command, answers: Sequence[Mapping[str, str]] = ()) -> None:
         super().__init__(play.fleet, command.node)
-        self._play = play
+        self._play, self._answers = play, answers
         self._stale: Fleet | None = None
         self.slow = 0  # events that happen in the middle of this look
         self.command, self.checking = command, command.check
@@ -333,6 +317,8 @@ class Perturbed(ModelPlatform):
 
     def save(self, record: NodeRecord) -> None:
         super().save(record)
+        self._play.tasks.written(self._answers)
+        self._answers = ()
         if self._play.lost_answer:
             self._play.lost_answer = False
             raise CallFailed("write record: the connection broke")

@@ -23,7 +23,8 @@ from fleetsim.fleet import Fleet
 from fleetsim.machines import Fate
 from perturb import others
 from perturb.judge import Facts, Wrong, differences, facts, judge, reasons_of
-from perturb.play import Case, Command, Endless, Play, Point
+from perturb.play import Case, Command, Endless, Play
+from perturb.request import Point
 from perturb.scenarios import BY_NAME, Scenario
 
 _ACTS = ("write ",)
@@ -219,7 +220,7 @@ def _end(run: Recorded, number: int, back: bool, play: Play) -> list[Wrong]:
         play.watch.told_of_takeover = True
         if stopped:
             play.results.pop()  # what the other one says holds
-        else:
+        elif (command.intent, play.results[-1]["phase"]) != ("active", "Active"):  # no record is the end of both
             wrong.append(Wrong("differences_unexplained", "a run that was taken over went on"))
         back = play.case.arg == "active" and command.intent != "active"
     want = run.backs[number] if back else run.wants[number]

@@ -28,7 +28,8 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engi
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import check_owner, start
 from fleetsim.platform import ModelPlatform
 from perturb.judge import plain
-from perturb.play import SLICES, Endless, Killed, Request, release_left
+from perturb.play import SLICES, Endless, Killed
+from perturb.request import Request, release_left
 from perturb.roll_world import Store, World
 from perturb.scenarios import POLICY
 

@@ -12,9 +12,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
     State,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
+    Hooks,
     Limits,
     MigrationSettings,
     Policy,
+    Rule,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from fleetsim.fleet import Fleet
@@ -33,6 +35,9 @@ POLICY = Policy(
     pending_timeout=40.0,
     drain_timeout=200.0,
 )
+# What is `web` has a hook before and one after.
+_WEB = Rule("web", lambda document: bool(document.get("web")), hooks=Hooks("out.yml", "in.yml"))
+HOOKED = replace(POLICY, rules=(_WEB,))
 DEVICE = (Finding(Reason.HostDeviceNotLiveMigratable, "a card"),)
 FIXED: dict[str, Any] = {"migratable": False, "findings": DEVICE}
 DRAIN, RESTORE = Command("drained"), Command("active")
@@ -53,20 +58,31 @@ class Scenario:
     begin: int = 0
     cut: int = 0
     seconds: float = 4.0
+    carried: bool = False  # see Play
+    busy: float = 0.0  # s, for which others have all slots
 
     def play(self, **more: Any) -> Play:
         machines = [Machine(name, 16384, link=400.0) for name in self.hosts]
         for number, about in enumerate(self.vms, 1):
             uuid = f"u{number}"
-            spec = {k: about[k] for k in about if k in ("declared_strategy", "migratable", "findings")}
+            spec = {k: about[k] for k in about if k in ("declared_strategy", "migratable", "findings", "document")}
             rest = {k: about[k] for k in about if k not in spec}
             machines[0].domains[uuid] = Domain(VM(uuid, f"vm{number}", "a", memory_mib=1024, **spec), **rest)
         fleet = Fleet(machines)
         fleet.abort_takes = 0.3
+        if self.busy:
+            _take_all_slots(fleet, self.policy.limits.cluster, self.busy)
         fate = self.fate
         fleet.fate = lambda _vm, attempt: fate if attempt == 1 else Fate()
-        tick = owner_moves if self.external else None
-        return Play(fleet, self.policy, tick=tick, cut=self.cut, seconds=self.seconds, **more)
+        more["tick"] = owner_moves if self.external else None
+        return Play(fleet, self.policy, cut=self.cut, seconds=self.seconds, carried=self.carried, **more)
+
+
+def _take_all_slots(fleet: Fleet, most: int, seconds: float) -> None:
+    taken = {(f"other{number}", "z") for number in range(most)}
+    for machine in fleet.machines.values():
+        machine.slots |= taken
+        fleet.at(fleet.clock + seconds, lambda machine=machine: machine.slots.difference_update(taken))
 
 
 def owner_moves(play: Play) -> None:
@@ -151,17 +167,33 @@ def _scenarios() -> Iterator[Scenario]:
         yield Scenario(f"roll-{kind}", vms, (DRAIN, RESTORE, drain_b, restore_b), **more)
 
 
-def _acts(scenario: Scenario) -> dict[str, int]:
-    """The acts of its first command on VMs that say how far it is -> number of the last point of each; and of the last
-    one at which a VM moves."""
-    play = replace(scenario, commands=scenario.commands[:1]).play(recording=True)
-    play.command(scenario.commands[0])
+def _hooked() -> Iterator[Scenario]:
+    """VMs with hooks: there and back; cut after the tasks of a `before`, and once it moves; a restore that was cut when
+    it had asked. And a VM whose `before` is due when nothing else is, in a run that is handed its record."""
+    web: dict[str, Any] = {"document": {"web": True}}
+    whole = Scenario("round-hooked", ({**LIVE, **web}, {**NONE, **web}), (DRAIN, RESTORE), HOOKED)
+    yield whole
+    acts = _acts(whole)
+    for act in ("before", "migrate"):
+        yield replace(whole, name=f"abort-hooked-{act}", begin=1, cut=acts[act] + 1)
+    asks = _acts(whole, 2)["after"]
+    yield replace(whole, name="resumed-hooked", commands=(DRAIN, RESTORE, RESTORE), begin=2, cut=asks)
+    yield Scenario("round-handed", ({**LIVE, **web},), (DRAIN, RESTORE), HOOKED, carried=True, busy=2.5)
+
+
+def _acts(scenario: Scenario, commands: int = 1) -> dict[str, int]:
+    """The acts and tasks of its first commands on VMs that say how far it is -> number of the last point of each; and
+    of the last one at which a VM moves."""
+    play = scenario.play(recording=True)
+    for command in scenario.commands[:commands]:
+        play.command(command)
     words = [(point.what.split(), number) for number, point in enumerate(play.points, 1)]
-    found = {what[1]: number for what, number in words if what[0] == "write" and what[1] in _TELLING}
+    said = [(w, n) for w, n in words if w[0] == "task" or (w[0] == "write" and w[1] in _TELLING)]
+    found = {what[1]: number for what, number in said}
     moving = [number for number, point in enumerate(play.points, 1) if point.moving]
     return {**found, **({"moving": moving[-1]} if moving else {})}
 
 
-SCENARIOS: list[Scenario] = list(_scenarios())
+SCENARIOS: list[Scenario] = [*_scenarios(), *_hooked()]
 BY_NAME: dict[str, Scenario] = {scenario.name: scenario for scenario in SCENARIOS}
 make: Callable[[str], Scenario] = BY_NAME.__getitem__

@@ -22,7 +22,7 @@ from fleetsim.copies import copied
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Domain, Fate, Machine
 from fleetsim.platform import ModelPlatform
-from perturb.play import Request, release_left
+from perturb.request import Request, release_left
 from perturb.scenarios import FIXED, on
 
 POLICY = on("cold_migrate")
