@@ -32,6 +32,7 @@ class Pair:
 @dataclass
 class Tasks:
     watch: Watch = field(init=False)
+    hooked: set[str] = field(default_factory=set)  # VMs that have them
     pairs: dict[tuple[str, str], Pair] = field(default_factory=dict)
 
     def _of(self, node: str, uuid: str) -> Pair:
@@ -45,10 +46,12 @@ class Tasks:
         if words[0] != "write":
             return
         domain = self.watch.fleet.machines[node].domains.get(words[-1])
-        if domain is None or not domain.spec.document.get("web"):
+        if domain is not None and domain.spec.document.get("web"):
+            self.hooked.add(words[-1])
+        if words[-1] not in self.hooked:
             return
         pair = self._of(node, words[-1])
-        if words[1] in _TOUCHES and domain.state.value in ACTIVE and not pair.ran:
+        if words[1] in _TOUCHES and not pair.ran and domain is not None and domain.state.value in ACTIVE:
             self._wrong(f"{words[1]} of {words[-1]} on {node} before its hook `before`")
         if words[1] in _STARTS:
             pair.open, pair.due, pair.answered = True, True, ""
