@@ -12,13 +12,15 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import words
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned, words
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Act, Asked, acts, ranked
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Stage
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import reboot_mode
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._host import carry_out
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import in_roll, plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import begun
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import within
 
 _SPEC: dict[str, Any] = {
@@ -45,8 +47,6 @@ _SPEC: dict[str, Any] = {
     "lost": {"type": "bool", "default": False},
     "fail_on": {"type": "str", "choices": ["blockers", "node_blockers", "nothing"], "default": "node_blockers"},
     "healthy_within": {"type": "int", "default": 0},
-    "reach_for": {"type": "int", "default": 0},
-    "planned": {"type": "dict", "default": {}},
     "shown": {"type": "list", "elements": "str", "default": []},
     "moves": {"type": "list", "elements": "dict", "default": []},
 }
@@ -78,8 +78,9 @@ class ActionModule(ActionBase):
         # What is left says how the API is reached.
         self._reach, self._options, self._vars = args, options, task_vars
         if options["state"] == "reached":
-            tried = reboot_mode(options["reboot"]) != "never"
-            return {**base, "changed": False, "unreached": self._unreached()} if tried else {**base, "skipped": True}
+            if reboot_mode(options["reboot"]) == "never":
+                return {**base, "skipped": True}
+            return {**base, "changed": False, "unreached": planned.unreached(options["roll_host"], self._unreached())}
         asked = self._asked(options)
         found = carry_out(acts(asked), self._act, self._display.display, asked.host)
         if found.get("failed") and asked.in_roll:
@@ -100,6 +101,11 @@ class ActionModule(ActionBase):
         asked = {key: value for key, value in options.items() if key in Asked.__dataclass_fields__}
         host = options["roll_host"] if options["state"] != "checked" else options["preflight"]["node"]
         asked["reboot"] = reboot_mode(options["reboot"])
+        if options["state"] == "out":
+            roll = begun(self._vars["hostvars"], self._vars["ansible_play_hosts_all"])
+            entries = (roll.get("roll") or {}).get("hosts", ())
+            asked["rebooting"] = any(one["name"] == host and one["stage"] == Stage.REBOOTING.value for one in entries)
+            asked["planned"] = roll.get("targets", {}).get(host, {})
         return Asked(**asked, host=host, check=bool(self._task.check_mode), now=time.monotonic)
 
     def _act(self, act: Act) -> dict[str, Any]:

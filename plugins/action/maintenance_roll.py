@@ -36,7 +36,7 @@ _OWN_SPEC: dict[str, Any] = {
     "faults": {"type": "list", "elements": "str", "default": []},  # begun: what is wrong with the variables
     "reach_for": {"type": "float", "default": 0},  # seconds for which a host is tried again that may be rebooting
     "looks": {"type": "list", "elements": "dict", "default": []},  # planned: what the preflight of each host returned
-    "reached": {"type": "dict", "default": {}},  # planned: host -> what came of a try to reach it as Ansible does
+    "reached": {"type": "list", "elements": "dict", "default": []},  # planned: tries to reach them as Ansible does
     "policy": {"type": "dict", "default": {}},  # planned: options of maintenance_plan but for what is read here
     "must_fit": {"type": "bool", "default": True},  # planned: a roll that does not fit is refused
     "plan_file": {"type": "str", "default": ""},  # begun, planned: its order and times stand

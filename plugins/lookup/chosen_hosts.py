@@ -31,13 +31,11 @@ options:
     type: str
   begun:
     description:
-      - The variables that the loops of M(virtops.maintenance.maintenance_roll) with C(state=planned) and
-        C(state=begun) registered. The first that says which of these hosts are meant, and in which order, is
-        taken. None is an error.
+      - Not these hosts, but those that are left in the roll that the playbook has begun for them, in its order. That no
+        quorum host has answered is an error.
       - In check mode no host is meant; with C(--list-hosts) those that were asked for.
-    type: list
-    elements: str
-    default: []
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -66,6 +64,7 @@ from ansible.plugins.loader import lookup_loader
 from ansible.plugins.lookup import LookupBase
 from ansible.utils.vars import load_extra_vars
 
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import begun
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._variable_checks import unknown
 
 _NAMES = re.compile(r"[^\s,:;]")  # else it is separators only
@@ -99,10 +98,9 @@ class LookupModule(LookupBase):
                     f"No host of the inventory matches maintenance_hosts: {part}{near} Nothing was done."
                 )
         self._check_limit(pattern, known)
-        begun = self.get_option("begun")
-        if not begun or context.CLIARGS.get("listhosts"):
+        if not self.get_option("begun") or context.CLIARGS.get("listhosts"):
             return [pattern]
-        return ["!all" if context.CLIARGS.get("check") else self._listed(pattern, begun, known)]
+        return ["!all" if context.CLIARGS.get("check") else self._left(pattern, known)]
 
     def _check_limit(self, pattern: str, known: dict[str, Any]) -> None:
         """Ansible would do nothing, and call that a success. A limit of a file (@) is not read here."""
@@ -110,17 +108,15 @@ class LookupModule(LookupBase):
         if limit and "@" not in limit and not set(self._hosts(pattern, known)) & set(self._hosts(limit, known)):
             raise AnsibleLookupError(f"None of the hosts of {pattern} is in --limit {limit}. Nothing was done.")
 
-    def _listed(self, pattern: str, begun: list[str], known: dict[str, Any]) -> str:
-        """The hosts that were recorded for these."""
-        hosts = self._hosts(pattern, known)
-        asked = [known["hostvars"][host].get(name) or {} for name in begun for host in hosts]
-        orders = [one["order"] for found in asked for one in found.get("results", ()) if "order" in one]
-        if not orders:
+    def _left(self, pattern: str, known: dict[str, Any]) -> str:
+        """The hosts that are left in the roll that was begun for these."""
+        found = begun(known["hostvars"], self._hosts(pattern, known))
+        if not found:
             raise AnsibleLookupError(
                 "No quorum host could be reached, so the record of the roll cannot be read. Nothing was done."
             )
         # Of a roll of which VMs alone are to go back, all hosts are done.
-        return ",".join(orders[0]) or "!all"
+        return ",".join(found["order"]) or "!all"
 
     def _nobody_said(self, known: dict[str, Any]) -> str:
         if known.get("ansible_limit"):

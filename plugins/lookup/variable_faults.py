@@ -30,6 +30,8 @@ options:
     description:
       - The hosts are those of a roll, which works on the nodes of their names. So C(preflight_node), C(drain_node)
         and C(restore_node) must not name other ones.
+      - There must be a fleet, and it must be possible to load the task files of C(maintenance_tasks),
+        C(maintenance_checks) and C(maintenance_notify).
     type: bool
     default: false
   others:
@@ -60,8 +62,15 @@ from typing import Any
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import Fleet
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import misnamed, one_node
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._task_file import why_not
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._variable_checks import faults
+
+_NO_FLEET = (
+    "No host of the inventory has maintenance_peer_uri, so there is no fleet. Give each of them that variable, or for "
+    "KubeVirt set maintenance_platform to kubevirt."
+)
 
 
 class LookupModule(LookupBase):
@@ -76,9 +85,19 @@ class LookupModule(LookupBase):
         for host in terms if self.get_option("roll") else ():
             given = known["hostvars"][host]
             told |= dict.fromkeys(misnamed(host, given, self._reader(given)))
+        told |= dict.fromkeys(self._of_roll(known) if self.get_option("roll") else ())
         others = {host: known["hostvars"][host] for host in self.get_option("others")}
         told |= dict.fromkeys(one_node({host: (given, self._reader(given)) for host, given in others.items()}))
         return list(told)
+
+    def _of_roll(self, known: dict[str, Any]) -> list[str]:
+        """Found before anything is done, and not on an emptied host."""
+        told = [] if Fleet(self._templar, known).quorum_hosts() else [_NO_FLEET]
+        for name in ("maintenance_tasks", "maintenance_checks", "maintenance_notify"):
+            path = self._templar.template(known.get(name) or "")
+            fault = why_not(str(path), self._loader, False) if path else ""
+            told += [f"{name}: {fault}."] if fault else []
+        return told
 
     def _reader(self, given: Mapping[str, Any]) -> Callable[[str], Any]:
         def value(name: str) -> Any:

@@ -107,19 +107,10 @@ options:
     description:
       - Seconds for which the check is repeated, every two seconds, while the host has blockers. With O(state=reboots)
         it is only shown, as the time that the reboot may take.
+      - With O(state=out) only for a host that was in its reboot when the roll was carried on. If it does not answer, it
+        is tried again for as long.
     type: int
     default: 0
-  reach_for:
-    description: With O(state=out), seconds for which a host that does not answer is tried again.
-    type: int
-    default: 0
-  planned:
-    description:
-      - With O(state=out) where the plan of the roll sends the VMs of the host, UUID to host, as C(targets) of
-        M(virtops.maintenance.maintenance_roll) says. A VM that cannot go there any more goes where it can, and its line
-        says so. With O(platform=kubevirt) the scheduler chooses.
-    type: dict
-    default: {}
   shown:
     description: With O(state=out) findings that were shown before the roll, RV(lines) of V(looked).
     type: list
@@ -177,7 +168,7 @@ fleet:
   returned: with O(state=looked)
   type: dict
 unreached:
-  description: Why the host cannot be reached, or empty.
+  description: Why the host cannot be rebooted, in a sentence, or empty.
   returned: with O(state=reached)
   type: str
 answer:
@@ -221,7 +212,9 @@ turn:
       type: list
       elements: str
     targets:
-      description: Where the plan sends its VMs, as in O(planned).
+      description:
+        - Where the plan of the roll sends its VMs, UUID to host. A VM that cannot go there any more goes where it can,
+          and its line says so. With O(platform=kubevirt) the scheduler chooses.
       type: dict
     asked:
       description: When the record was last asked whether to go on. Seconds by each of the controller's clocks.

@@ -13,7 +13,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -59,6 +59,21 @@ class Said:
         self._message, self._names, self._at = message, names, now
         first, *more = map(plain, message.splitlines())
         return [stamped(first) if self._state == "admitted" else first, *more]
+
+
+def begun(hostvars: Mapping[str, Mapping[str, Any]], hosts: Iterable[str]) -> dict[str, Any]:
+    """What quorum hosts answered when the playbook began the roll and, if it did, planned it. Empty: none answered.
+
+    `hosts`: where to look first. One that is half done and was not named is in the roll, and was in no play before.
+    """
+    for host in dict.fromkeys((*hosts, *hostvars)):
+        found: dict[str, Any] = {}
+        for name in ("__maintenance_asked", "__maintenance_planned"):  # as their tasks register it
+            results = (hostvars[host].get(name) or {}).get("results", ())
+            found |= next((one for one in results if "order" in one), {})
+        if found:
+            return found
+    return {}
 
 
 def others_work() -> bool:
@@ -217,4 +232,4 @@ def _quietly(call: Call, args: dict[str, Any]) -> dict[str, Any]:
         return {"error": type(exc).__name__}
 
 
-__all__ = ["keep_alive", "others_work", "waits"]
+__all__ = ["begun", "keep_alive", "others_work", "waits"]

@@ -141,8 +141,7 @@ class Playbook:
     def _host(self, name: str) -> Steps:
         roll = self.world.roll
         rebooting = roll is not None and name in roll.hosts and roll.hosts[name].stage is record.Stage.REBOOTING
-        within = PATIENCE if rebooting else 0
-        out = yield from self.step("out", name, work=True, healthy_within=within, reach_for=within)
+        out = yield from self.step("out", name, work=True, rebooting=rebooting, healthy_within=PATIENCE)
         if "work" in out.get("next", ()) and not out.get("failed"):
             self.world.at(f"work {name}", self)
             self.world.act_on("work", name)

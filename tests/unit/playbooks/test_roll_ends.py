@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.virtops.maintenance.tests.unit.playbooks.stand_ins import Roll, steps
 
 
-def _record(roll: Roll) -> dict[str, object]:
-    found: dict[str, object] = json.loads(Path(f"{roll.steps_file}.roll").read_text(encoding="utf-8"))
+def _record(roll: Roll) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(f"{roll.steps_file}.roll").read_text(encoding="utf-8"))
     return found
 
 
@@ -22,6 +23,20 @@ def test_hooks_of_vms_that_a_restore_starts_are_run_in_a_roll_too(roll: Roll) ->
     assert code == 0, text
     assert "after vm" in text
     assert _record(roll)["state"] == "ended"
+
+
+def test_a_host_that_is_half_done_and_was_not_named_is_brought_back_as_what_it_is(roll: Roll) -> None:
+    """It was in no play before. In its reboot it is waited for."""
+    assert roll.run("host-b drained failed")[0] == 2
+    record = _record(roll)
+    record["hosts"][-1]["failed_in"] = "rebooting"
+    Path(f"{roll.steps_file}.roll").write_text(json.dumps(record), encoding="utf-8")
+    words = ["maintenance_hosts=host-a", "maintenance_take_over=true", "maintenance_reboot_timeout=1"]
+    code, text = roll.run("host-b look failed", "-e", " ".join(words))
+    assert code == 2 and "host-b is not healthy yet, waiting 1 s at most: said by the step" in text, text
+    done = roll.steps
+    code, text = roll.run("", "-e", " ".join(words))
+    assert code == 0 and roll.steps == done + steps("host-b"), text
 
 
 @pytest.mark.full
@@ -130,13 +145,17 @@ def test_check_mode_of_an_abort_says_what_it_would_do(roll: Roll) -> None:
     assert _record(roll) == before and roll.steps == done
 
 
+def _needs_a_reboot(roll: Roll, meanwhile: str) -> tuple[int, str]:
+    """A roll of host-a, whose record is edited while that is asked whether it needs a reboot. `meanwhile`: by sed."""
+    script = f"#!/bin/sh\nsed -i '{meanwhile}' {roll.steps_file}.roll\necho 'NEEDRESTART-KSTA: 3'\n"
+    roll.write("needrestart", script)
+    (roll.folder / "needrestart").chmod(0o755)
+    return roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=auto")
+
+
 def test_a_host_that_an_abort_gave_back_while_it_was_asked_is_not_rebooted(roll: Roll) -> None:
     """Of a local connection the reboot is refused, by Ansible: so one sees that it was tried."""
-    record = f"{roll.steps_file}.roll"
-    taken = f'sed -i \'s/"run":"[^"]*"/"run":"another"/\' {record}'
-    roll.write("needrestart", f"#!/bin/sh\n{taken}\necho 'NEEDRESTART-KSTA: 3'\n")
-    (roll.folder / "needrestart").chmod(0o755)
-    code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=auto")
+    code, text = _needs_a_reboot(roll, 's/"run":"[^"]*"/"run":"another"/')
     assert code == 2, text
     assert "was taken over" in text and "would reboot the control node" not in text
     assert roll.steps == steps("host-a")[:2]
@@ -144,11 +163,7 @@ def test_a_host_that_an_abort_gave_back_while_it_was_asked_is_not_rebooted(roll:
 
 def test_a_host_that_has_rebooted_while_it_was_asked_is_not_rebooted_again(roll: Roll) -> None:
     """By itself, or because who was killed had told it to."""
-    record = f"{roll.steps_file}.roll"
-    other = f'sed -i \'s/"boot_id":"boot"/"boot_id":"boot before"/\' {record}'
-    roll.write("needrestart", f"#!/bin/sh\n{other}\necho 'NEEDRESTART-KSTA: 3'\n")
-    (roll.folder / "needrestart").chmod(0o755)
-    code, text = roll.run("", "-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=auto")
+    code, text = _needs_a_reboot(roll, 's/"boot_id":"boot"/"boot_id":"boot before"/')
     assert code == 0, text
     assert "host-a is not rebooted: it has rebooted since" in text and "would reboot the control node" not in text
     assert roll.steps == steps("host-a")

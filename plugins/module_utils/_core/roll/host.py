@@ -52,7 +52,8 @@ class Asked:
     after its drain `stage`, what it has come to.
     `planned`: where the plan sends its VMs (UUID -> host). `shown`: findings that were shown before the roll.
     `moves`: VMs that are to go back, as `stages.homeward`. `healthy_within`: seconds for which blockers of the node
-    itself are waited for. `now`: seconds, from any beginning."""
+    itself are waited for; with `out` only of a host that the roll, when it began, found `rebooting`: that comes back by
+    itself. `now`: seconds, from any beginning."""
 
     state: str
     host: str
@@ -67,7 +68,7 @@ class Asked:
     lost: bool = False
     fail_on: str = "node_blockers"
     healthy_within: int = 0
-    reach_for: int = 0
+    rebooting: bool = False
     shown: Sequence[str] = ()
     planned: Mapping[str, str] = field(default_factory=dict)
     moves: Sequence[Mapping[str, str]] = ()
@@ -134,7 +135,8 @@ def _looked(ask: Asked) -> Acts:
 def _out(ask: Asked) -> Acts:
     """Wait for its turn, check it, drain it. `next`: what comes then, of hooks, work, reboot, checks."""
     asks = {"state": "admitted", "roll_host": ask.host, "targets": sorted({*ask.planned.values()})}
-    turn = yield Act("roll", {**asks, "reach_for": ask.reach_for}, ask.turn)
+    within = ask.healthy_within if ask.rebooting else 0
+    turn = yield Act("roll", {**asks, "reach_for": within}, ask.turn)
     kept = {"changed": bool(turn.get("changed")), "left_as": words.left_as(None), "next": []}
     if _failed(turn):
         return {**turn, **kept}
@@ -148,7 +150,7 @@ def _out(ask: Asked) -> Acts:
         return kept
     if Step.DRAIN.value not in steps:
         return {**kept, "left_as": words.left_as_before(), "next": ask.last()}
-    found = yield from _checked(ask, ask.fail_on, ask.healthy_within, ask.turn)
+    found = yield from _checked(ask, ask.fail_on, within, ask.turn)
     lines = _new(found, ask.shown)
     if not turn.get("begins"):  # that a maintenance of it is under way is what brought this roll here
         lines = [line for line in lines if f" {Reason.MaintenanceUnderWay.value} " not in line]
@@ -157,7 +159,7 @@ def _out(ask: Asked) -> Acts:
         if turn.get("begins") and not ask.check:  # nothing was done with it, so it takes no place of another host
             yield ask.note(Stage.WAITING)
         return {**kept, "failed": True, "msg": found["not_ready"]}
-    if ask.healthy_within:  # it was left in its reboot, and is up: it may be another one than before
+    if within:  # it was left in its reboot, and is up: it may be another one than before
         turn = yield Act("roll", asks, ask.turn)
         if _failed(turn):
             return {**turn, **kept}

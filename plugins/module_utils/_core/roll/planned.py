@@ -58,15 +58,12 @@ def too_few_forks(plan: Mapping[str, Any] | None, forks: int) -> str:
     )
 
 
-def unreached(tried: Mapping[str, str | None]) -> list[str]:
-    """Hosts that are to be rebooted over a connection that they do not have. `tried`: host -> why there is none; empty
-    or None: there is one, or nobody has tried."""
-    return [
+def unreached(host: str, why: str) -> str:
+    """The objection to a reboot of this host. `why`: it has no connection for that; empty: it has one."""
+    return why and (
         f"{host} is to be rebooted, but Ansible cannot reach it: {why.rstrip('.')}. Repair the connection, or leave "
         "the reboot out with maintenance_reboot=never."
-        for host, why in tried.items()
-        if why
-    ]
+    )
 
 
 def seconds_of(plan: Mapping[str, Any]) -> dict[str, float]:

@@ -96,10 +96,13 @@ def most_per(name: str, given: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _settings(_name: str, given: Mapping[str, Any]) -> dict[str, str]:
-    """The options as text, each in one form only: a reboot of true is the same as always."""
+    """The options as text, each in one form only: a reboot of true is the same as always. VMs that stay where they are
+    are no option."""
     found = {str(key): str(value) for key, value in given.items()}
     if "maintenance_reboot" in given:
         found["maintenance_reboot"] = reboot_mode(given["maintenance_reboot"])
+    if found.pop(MOVE_BACK, "").lower() in _TRUE:
+        found[MOVE_BACK] = str(True)
     return found
 
 

@@ -44,7 +44,7 @@ def play(asked: Asked, *answers: dict[str, Any]) -> tuple[list[str], dict[str, A
 
 
 def out(**more: Any) -> Asked:
-    return Asked("out", "b", **{"work": True, "reboot": "always", **more})
+    return Asked("out", "b", **{"work": True, "reboot": "always", "healthy_within": 900, **more})
 
 
 @pytest.mark.parametrize(
@@ -239,11 +239,12 @@ def test_a_restore_that_failed_is_not_said_to_have_left_the_host_empty() -> None
 
 
 def test_one_that_was_left_in_its_reboot_is_waited_for_and_asked_what_is_left() -> None:
-    asked = out(work=False, healthy_within=10)
+    asked = out(work=False, rebooting=True, healthy_within=10)
     rebooted = {**GO, "steps": ["drain", "check", "restore"]}
-    said, result, _done = play(asked, {**GO, "begins": False}, NOT_READY, READY, rebooted, DRAINED, NOTED)
+    said, result, done = play(asked, {**GO, "begins": False}, NOT_READY, READY, rebooted, DRAINED, NOTED)
     assert said == ["admitted", "preflight", "show", "preflight", "show", "admitted", "drain", "checking"]
     assert result["next"] == [], "it has rebooted"
+    assert done[0].options["reach_for"] == 10
 
 
 @pytest.mark.parametrize("begins", [True, False])

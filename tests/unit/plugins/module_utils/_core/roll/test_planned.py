@@ -45,7 +45,7 @@ def test_without_a_plan_it_does_not_begin_unless_hosts_that_are_not_ready_may_be
 
 
 def test_a_host_that_cannot_be_rebooted_is_named_with_why() -> None:
-    (said,) = planned.unreached({"a": "", "b": "ssh: no route", "c": None})
+    said = planned.unreached("b", "ssh: no route")
     assert said.startswith("b is to be rebooted, but Ansible cannot reach it: ssh: no route. Repair the connection")
     assert planned.objections(looks(""), FITS, 0, [said]) == [said]
 

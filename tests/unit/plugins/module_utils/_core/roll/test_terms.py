@@ -272,6 +272,13 @@ def test_a_command_that_carries_on_brings_its_own_terms() -> None:
     assert verdict.roll is not None and verdict.roll.terms == replace(mine, seconds={"a": 60, "b": 5.0})
 
 
+@pytest.mark.parametrize(("given", "kept"), [("yes", "True"), (True, "True"), ("false", ""), (False, ""), ("", "")])
+def test_vms_that_stay_where_they_are_are_no_option(given: Any, kept: str) -> None:
+    """So who says it, and who does not, give the same command."""
+    asked = {**{name: spec["default"] for name, spec in terms.TERMS_SPEC.items()}, "options": {terms.MOVE_BACK: given}}
+    assert terms.Terms.of(asked).options == ({terms.MOVE_BACK: kept} if kept else {})
+
+
 def test_each_term_is_a_variable_of_the_playbook() -> None:
     """Where it is left out its default stands once, in Terms."""
     ours = Path(__file__).parents[6]
