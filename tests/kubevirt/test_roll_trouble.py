@@ -73,7 +73,7 @@ def test_a_node_that_reboots_is_waited_for_until_kubevirt_places_vms_there_again
             sim.call(lambda node=node: reboot(sim.world, node))
             sim.until(lambda node=node, before=before: _boot_id(sim, node) != before)
             (tmp_path / f"{node}-is-up").touch()
-            waits = f"{node}  waits until it is healthy"
+            waits = f"{node}  is not healthy yet"
             sim.until(lambda waits=waits: waits in out.read_text("utf-8"))
             if away:
                 sim.restart(away)
