@@ -95,6 +95,7 @@ FINAL = frozenset({NodePhase.DRAINED, NodePhase.BLOCKED, NodePhase.CORDONED, Nod
 class Decision:
     """`records` are new objects; `decide` never changes what it was given.
 
+    `judged`: UUID -> which row of the verdict table decided, and from what it was read.
     `read_again`: what was read must be read once more, at once, to be believed.
     `pending_hooks`: what
     has to be answered before it can go on.
@@ -104,6 +105,7 @@ class Decision:
     phases: dict[str, NodePhase]
     actions: list[Action] = field(default_factory=list)
     situations: dict[str, Situation] = field(default_factory=dict)
+    judged: dict[str, str] = field(default_factory=dict)
     node_findings: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
     pending_hooks: list[PendingHook] = field(default_factory=list)
     read_again: bool = False

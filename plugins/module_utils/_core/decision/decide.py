@@ -202,7 +202,7 @@ def _judge_vms(step: Step, vms: list[VM], before: Mapping[str, Situation] | None
             )
     for uuid, entry in step.record.vms.items():
         vm_here = here.get(uuid)
-        situation = _situation(step, vm_here, entry)
+        situation, step.decision.judged[uuid] = _situation(step, vm_here, entry)
         suspicious = situation in SUSPICIOUS or (situation in _OFF and _recorded(step.obs, entry) in UNDER_WAY)
         if suspicious and not (step.obs.full and before is not None and before.get(uuid) is situation):
             step.unsure.add(uuid)
@@ -247,7 +247,8 @@ def _update_entry(step: Step, entry: VMRecord, vm: VM) -> None:
         entry.autostart = vm.autostart
 
 
-def _situation(step: Step, vm: VM | None, entry: VMRecord) -> Situation:
+def _situation(step: Step, vm: VM | None, entry: VMRecord) -> tuple[Situation, str]:
+    """Where the VM is, and why: the row of the verdict table and what it was read from, for people."""
     obs = step.obs
     sightings = obs.sightings.get(entry.uuid, [])
     target = most_significant(tuple(s.state for s in sightings))
@@ -256,13 +257,16 @@ def _situation(step: Step, vm: VM | None, entry: VMRecord) -> Situation:
         target = State.UNKNOWN if unsure else target
     running = [s for s in sightings if s.state is State.RUNNING]
     if len(running) > 1 and not any(s.job for s in running):
-        return Situation.TWICE
+        return Situation.TWICE, "runs on more than one other host"
     job = JobStage.NONE
     if vm is not None and vm.job is not None and vm.job.outgoing:
         post = vm.job.mode.value == "PostCopy"
         job = JobStage.POSTCOPY if post else JobStage.PRECOPY
     source = vm.state if vm is not None else State.ABSENT
-    return judge(source, target, job, _recorded(obs, entry))[0]
+    recorded = _recorded(obs, entry)
+    situation, row = judge(source, target, job, recorded)
+    read = f"here {source.value}, elsewhere {target.value}, job {job.value}, record {recorded.value}"
+    return situation, f"{row} ({read})"
 
 
 def _recorded(obs: Observation, entry: VMRecord) -> Recorded:

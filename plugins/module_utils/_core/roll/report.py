@@ -20,7 +20,7 @@ Doc = dict[str, Any]
 # Of a VM in the result of a drain what is kept.
 _VM = (
     *("name", "uuid", "verdict", "source", "target", "at", "mode", "method", "attempts", "start", "end"),
-    *("duration", "outage_ms", "processed_mib", "steps", "reason", "plane", "message", "remedy"),
+    *("duration", "outage_ms", "processed_mib", "steps", "reason", "plane", "message", "remedy", "judged"),
 )
 # Verdicts that leave a drain undone.
 _LEFT = frozenset({"blocked", "lost", "pending"})

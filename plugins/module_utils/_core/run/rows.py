@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,10 +139,11 @@ def _progress(job: Job) -> dict[str, Any]:
     }
 
 
-def rows(record: NodeRecord, obs: Observation) -> list[dict[str, Any]]:
-    """All VMs that the run ever saw, by name."""
+def rows(record: NodeRecord, obs: Observation, judged: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """All VMs that the run ever saw, by name. `judged`: as Decision has it; the rows say it too."""
     entries = sorted(record.vms.values(), key=lambda e: (e.name, e.uuid))
-    return [vm_row(entry, obs, record.node) for entry in entries]
+    found = [vm_row(entry, obs, record.node) for entry in entries]
+    return [{**row, "judged": judged.get(row["uuid"], "")} for row in found] if judged is not None else found
 
 
 def _count(verdicts: Sequence[str]) -> dict[str, int]:

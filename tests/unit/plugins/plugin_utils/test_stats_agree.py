@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.reconcile import ROWS
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import OnNotMigratable, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Rule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import COUNTED, renewed, tally
@@ -131,3 +132,16 @@ def test_an_outage_is_what_the_guest_felt_whatever_its_way() -> None:
 def test_a_host_that_was_installed_anew_keeps_the_figures_of_its_drain(again: dict[str, int]) -> None:
     assert renewed({"vms": 2, "moved": 2}, again) == {"vms": 2, "moved": 2}
     assert renewed({"vms": 2, "moved": 2}, {"vms": 3, "moved": 1, "kept": 2})["moved"] == 1
+
+
+def test_a_result_and_the_report_say_which_row_judged_each_vm() -> None:
+    """The row of the verdict table, and from what was read."""
+    _made, outcome = drained()
+    vms = rows(outcome.record, outcome.observation, outcome.decision.judged)
+    judged = {row["name"]: row["judged"] for row in vms}
+    assert judged["vm1"] == "arrived (here absent, elsewhere running, job none, record nothing)"
+    names = {row.name for row in ROWS}
+    assert {text.split(" (")[0] for text in judged.values()} <= names
+    doc = report.with_roll(report.empty(), roll_of(tally(vms)).to_dict(), NOW)
+    doc = report.with_drain(doc, "a", {"vms": vms, "phase": "Blocked"}, [], NOW)
+    assert {vm["name"]: vm["judged"] for vm in doc["hosts"][0]["vms"]} == judged
