@@ -145,7 +145,9 @@ class Playbook:
         if "work" in out.get("next", ()) and not out.get("failed"):
             self.world.at(f"work {name}", self)
             self.world.act_on("work", name)
-            self.world.worked.add((self.world.roll_id, name))  # what was interrupted is begun anew
+            if self.world.fails == (self.run, name):
+                return {"failed": True, "msg": f"a task of the user fails on {name}"}
+            self.world.work_on(name)
             self.world.pass_time(3.0)
             yield
             self.world.at(f"worked {name}", self)

@@ -43,7 +43,9 @@ class World:
     count: int = 0
     points: list[tuple[str, str]] = field(default_factory=list)  # what, and how all was then
     playbooks: list[Who] = field(default_factory=list)
-    worked: set[tuple[str, str]] = field(default_factory=set)  # roll, host
+    worked: dict[tuple[str, str], int] = field(default_factory=dict)  # roll, host -> its boot then
+    anew: bool = False  # an abort has given hosts back, and the roll goes on with them from the start
+    fails: tuple[str, str] = ("", "")  # the playbook, and the host on which a task of its user fails
     wrong: dict[str, None] = field(default_factory=dict)
     lose_answer: str = ""  # of the next write: what is told of it
     silent_until: float = 0.0
@@ -114,7 +116,7 @@ class World:
         if len(out) > self.most_out:
             self.say(f"{len(out)} hosts are out at once, of {self.most_out}")
         for name, machine in self.fleet.machines.items():
-            if machine.boot > 1 + max(1, len(self.ids)):  # asked for twice before it goes down is once
+            if machine.boot > 1 + max(1, len(self.ids)) + self.anew:  # asked for twice before it goes down is once
                 self.say(f"{name} is rebooted twice")
         ours = [name for name, machine in self.fleet.machines.items() if OURS in machine.cordons]
         roll = self.roll if ours else None
@@ -124,6 +126,10 @@ class World:
 
     def say(self, text: str) -> None:
         self.wrong[text] = None
+
+    def work_on(self, name: str) -> None:
+        """What was interrupted is begun anew."""
+        self.worked[self.roll_id, name] = self.fleet.machines[name].boot
 
     def act_on(self, what: str, name: str) -> None:
         """The user's tasks run there, or it reboots: is it empty, and does the record say so?"""

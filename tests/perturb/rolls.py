@@ -19,6 +19,7 @@ from perturb.roll_world import World
 FAULTS: dict[str, Callable[[World, Playbook, str], None]] = {}
 AFTER = 90.0  # s: what failed for a while works again
 AGAIN = 4  # how often the same command is given
+ABORT_STEPS = (2, 8, 40)  # after which of its steps an abort is cut off
 MOMENTS = ("written", "lost_answer", "others_go_on", "second", "drain_by_hand")  # over when they are seen
 
 
@@ -124,6 +125,27 @@ def aborted(world: World, who: Playbook, _what: str) -> None:
 
 
 @fault
+def tasks_fail(world: World, who: Playbook, what: str) -> None:
+    """A task of the user's task file fails on this host."""
+    world.fails = (who.run, what.split()[1])
+
+
+@fault
+def abort_cut(world: World, who: Playbook, _what: str) -> None:
+    """An abort, killed after so many of its steps (`arg`); then its user wants the roll to be carried on."""
+    world.anew = True
+    cut = Playbook(world, f"{who.run}-abort", who.hosts)
+    steps = Playbook.abort(cut)
+    for _number in range(world.case.arg):
+        try:
+            next(steps)
+        except StopIteration:
+            break
+    cut.lives = False
+    who.lives = False
+
+
+@fault
 def drain_by_hand(world: World, who: Playbook, _what: str) -> None:
     """A drain of one of its hosts that belongs to no roll asks whether it may."""
     roll, host = world.roll, world.case.arg
@@ -173,6 +195,10 @@ def cases(run: Rolled) -> Iterator[Case]:
             over = over[1:]
         for kind in ("kill", "kill_elsewhere", "kill_abort", *over):
             yield Case(kind, at)
+        if what.startswith("work "):
+            yield Case("tasks_fail", at)
+        if over:
+            yield from (Case("abort_cut", at, steps) for steps in ABORT_STEPS)
         if what in ("read roll", "read fleet", "write roll"):
             for seconds in (0.004, 10.0, 80.0):
                 yield Case("silent", at, seconds)
@@ -200,10 +226,16 @@ def run_case(run: Rolled, case: Case) -> RollOutcome:
         one.to_the_end(one.main())
         if case.kind in MOMENTS or (case.kind == "silent" and case.arg < 1.0):
             wrong += goes_on(one)
+        if case.kind == "tasks_fail":
+            wrong += others_finish(one)
         if case.kind == "kill_abort":
             over = Playbook(world, "abort", one.hosts)
             over.to_the_end(over.abort())
         roll = world.roll
+        if case.kind == "abort_cut":
+            over = Playbook(world, "over", one.hosts, take_over=True)
+            over.to_the_end(over.main())
+            roll = world.roll
         if roll is not None and roll.state is State.ABORTING:  # a host was down, for example
             world.pass_time(AFTER)
             once_more = Playbook(world, "abort again", one.hosts)
@@ -232,6 +264,12 @@ def goes_on(one: Playbook) -> list[Wrong]:
     return [Wrong("differences_unexplained", f"a moment's fault: the roll ends with {said}: {', '.join(failed)}")]
 
 
+def others_finish(one: Playbook) -> list[Wrong]:
+    """One host fails in the user's tasks: those that had begun are finished, and no error is anybody else's."""
+    failed = [str(found.get("msg")) for found in one.results if found.get("failed")]
+    return [Wrong("differences_unexplained", f"another host fails too: {failed}")] if len(failed) > 1 else []
+
+
 def again(world: World, one: Playbook) -> None:
     """The same command, until the roll is over."""
     for number in range(AGAIN):
@@ -250,10 +288,15 @@ def judge(world: World, scenario: Rolling, want: dict[str, Any]) -> list[Wrong]:
         why = [p.answer.get("msg") or p.answer.get("message") for p in world.playbooks]
         found.append(Wrong("endless", f"the roll is {roll and roll.state.value}: {why[-1]}"))
     for name in scenario.hosts:
+        boot = world.fleet.machines[name].boot
         worked = sum(host == name for _roll, host in world.worked)
-        for what, times in (("worked on", worked), ("rebooted", world.fleet.machines[name].boot - 1)):
-            if times != len(world.ids):
+        for what, times in (("worked on", worked), ("rebooted", boot - 1)):
+            if (
+                times != len(world.ids) and not world.anew
+            ):  # what an abort gave back begins anew, or began in its roll only
                 found.append(Wrong("differences_unexplained", f"{name} is {what} {times} times"))
+        if boot <= world.worked.get((world.roll_id, name), boot):
+            found.append(Wrong("differences_unexplained", f"{name} was not rebooted after the last work on it"))
     found += given_back(world)
     if world.watch.twice:
         found.append(Wrong("twice", str(world.watch.twice)))
