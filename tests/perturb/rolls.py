@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import owner
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Stage, State
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Domain, Machine
 from perturb.judge import Wrong, facts
@@ -227,7 +227,7 @@ def run_case(run: Rolled, case: Case) -> RollOutcome:
         if case.kind in MOMENTS or (case.kind == "silent" and case.arg < 1.0):
             wrong += goes_on(one)
         if case.kind == "tasks_fail":
-            wrong += others_finish(one)
+            wrong += others_finish(world)
         if case.kind == "kill_abort":
             over = Playbook(world, "abort", one.hosts)
             over.to_the_end(over.abort())
@@ -264,10 +264,11 @@ def goes_on(one: Playbook) -> list[Wrong]:
     return [Wrong("differences_unexplained", f"a moment's fault: the roll ends with {said}: {', '.join(failed)}")]
 
 
-def others_finish(one: Playbook) -> list[Wrong]:
-    """One host fails in the user's tasks: those that had begun are finished, and no error is anybody else's."""
-    failed = [str(found.get("msg")) for found in one.results if found.get("failed")]
-    return [Wrong("differences_unexplained", f"another host fails too: {failed}")] if len(failed) > 1 else []
+def others_finish(world: World) -> list[Wrong]:
+    """One host fails in the user's tasks: those that had begun are finished, and none of them is out."""
+    roll = world.roll
+    left = [name for name in roll.out if roll.hosts[name].stage is not Stage.FAILED] if roll is not None else []
+    return [Wrong("differences_unexplained", f"left in the middle beside a host that failed: {left}")] if left else []
 
 
 def again(world: World, one: Playbook) -> None:

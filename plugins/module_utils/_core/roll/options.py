@@ -85,7 +85,7 @@ def answer_of(
         "ended": lambda: run.end(store, runner, here),
         "renewed": lambda: run.renew(store, runner, here, until, params["rank"]),
         "aborting": lambda: run.abort(
-            store, runner, params["requester"], here, check, params.get("playbook", ""), params["let_finish"]
+            store, runner, params["requester"], here, check, params.get("playbook", ""), params["let_finish"], until
         ),
         "aborted": lambda: run.aborted(store, runner, here),
     }

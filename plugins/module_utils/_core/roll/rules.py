@@ -15,6 +15,8 @@ from .terms import Terms
 
 # Seconds without any other host at work in the playbook: those under way were left in the middle, without an error.
 LEFT_AFTER = 60.0
+# Seconds from the note that a host is to reboot: in 45 of them a playbook may still ask it to (owner.FRESH).
+GOES_DOWN = 60.0
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,16 @@ def abort(roll: Roll, run: str, requester: str, now: str, playbook: str = "", le
     new.state, new.written, new.let_finish = State.ABORTING, now, let_finish
     new.requester = requester or roll.requester
     return new
+
+
+def goes_down(roll: Roll, now: str) -> list[str]:
+    """Hosts that were asked to reboot so short a time ago that they may still be up. VMs that were given back to one of
+    these would go down with it."""
+    return [
+        entry.name
+        for entry in roll.hosts.values()
+        if entry.stage is Stage.REBOOTING and 0 <= between(entry.since, now) < GOES_DOWN
+    ]
 
 
 def aborted(roll: Roll, fleet: Fleet) -> Roll:

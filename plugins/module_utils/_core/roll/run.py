@@ -258,9 +258,10 @@ def abort(
     check: bool = False,
     playbook: str = "",
     let_finish: bool = False,
+    until: float = 0.0,
 ) -> RollAnswer:
-    """Stop the roll, whoever has it. `order`: the hosts that are to be given back. `check`: nothing is written. Raises
-    RollRefused for a roll that is kept elsewhere."""
+    """Stop the roll, whoever has it. `order`: the hosts that are to be given back, once those that were just asked to
+    reboot have gone down. `check`: nothing is written. Raises RollRefused for a roll that is kept elsewhere."""
     while True:
         roll, seen = store.read()
         if roll is None or roll.state in OVER:
@@ -269,9 +270,18 @@ def abort(
                 raise RollRefused(elsewhere)
             return _answer(Verdict(Answer.DONE, None, words.no_roll(roll)), roll, order=[])
         if roll.run == run and roll.state is State.ABORTING:
-            return _answer(Verdict(Answer.GO), roll, order=roll.out)
+            falls = rules.goes_down(roll, clock.wall())
+            if not falls:
+                return _answer(Verdict(Answer.GO, None, words.aborts(roll)), roll, order=roll.out)
+            if clock.now() >= until:
+                verdict = Verdict(Answer.WAIT, None, words.goes_down(falls), waits_for=tuple(falls))
+                return _answer(verdict, roll, watch={})
+            clock.sleep(_TURN_PAUSE)
+            continue
         new = rules.abort(roll, run, requester, clock.wall(), playbook, let_finish)
         if check or write(store, new, seen, clock):
+            if not check and rules.goes_down(new, clock.wall()):
+                continue
             said = words.aborts(roll, check)
             return _answer(Verdict(Answer.GO, None if check else new, said), roll if check else new, order=new.out)
 

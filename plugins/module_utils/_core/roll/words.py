@@ -104,6 +104,11 @@ def aborts(roll: Roll, check: bool = False) -> str:
     return f"roll {roll.id} {is_} aborted; hosts to restore: {_names(roll.out)}"
 
 
+def goes_down(hosts: Sequence[str]) -> str:
+    verb = "was" if len(hosts) == 1 else "were"
+    return f"{_names(hosts)} {verb} asked to reboot less than a minute ago: restored after the host has gone down"
+
+
 def how_aborted(roll: Roll, gone: Sequence[str] = ()) -> str:
     """`gone`: hosts that were out and are no longer there."""
     if roll.state is State.ABORTED:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.wall import after
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import (
     owner,
     record,
@@ -406,6 +407,22 @@ def test_a_slice_notes_what_it_saw_and_nothing_else(store: Store, time: Time) ->
     assert store.roll.in_stage(Stage.EMPTY) == ["a"]
     stages.note_seen(store, "a", "roll", Stage.RESTORING, time.clock())
     assert store.roll.in_stage(Stage.EMPTY) == ["a"], "a restore of a host at work is no restore"
+
+
+def test_an_abort_restores_no_host_that_is_about_to_go_down(store: Store, time: Time) -> None:
+    """What is given back to a host that was just asked to reboot goes down with it."""
+    begin(store, time, "roll")
+    admit(store, time, "a", "roll")
+    stages.note_seen(store, "a", "roll", Stage.EMPTY, time.clock())
+    run.note(store, "a", "roll", stages.Note(Stage.REBOOTING, "boot"), time.clock())
+    began = time.at
+    clock = record.Clock(lambda: time.at, lambda: after("2026-01-01T00:00:00Z", time.at - began), time.sleep)
+    found = run.abort(store, "abort", "bob", clock, until=began + 20)
+    assert (found["answer"], found["ended"], found["waits_for"]) == ("wait", "out_of_time", ["a"])
+    assert store.roll.state is State.ABORTING  # nothing else of the roll goes on meanwhile
+    found = run.abort(store, "abort", "bob", clock, until=began + 200)
+    assert (found["answer"], found["order"]) == ("go", ["a"])
+    assert began + rules.GOES_DOWN <= time.at < began + 2 * rules.GOES_DOWN
 
 
 def test_an_abort_ends_a_roll_that_lives_and_what_is_out_is_given_back(store: Store, time: Time) -> None:
