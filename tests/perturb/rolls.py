@@ -19,7 +19,7 @@ from perturb.roll_world import World
 FAULTS: dict[str, Callable[[World, Playbook, str], None]] = {}
 AFTER = 90.0  # s: what failed for a while works again
 AGAIN = 4  # how often the same command is given
-ABORT_STEPS = (2, 8, 40)  # after which of its steps an abort is cut off
+ABORT_STEPS = (2, 8, 1000)  # after which of its steps an abort is cut off, or as soon as it has given a host back
 MOMENTS = ("written", "lost_answer", "others_go_on", "second", "drain_by_hand")  # over when they are seen
 
 
@@ -132,7 +132,8 @@ def tasks_fail(world: World, who: Playbook, what: str) -> None:
 
 @fault
 def abort_cut(world: World, who: Playbook, _what: str) -> None:
-    """An abort, killed after so many of its steps (`arg`); then its user wants the roll to be carried on."""
+    """An abort, killed after so many of its steps (`arg`), or once it has given a host back; then its user wants the
+    roll to be carried on."""
     world.anew = True
     cut = Playbook(world, f"{who.run}-abort", who.hosts)
     steps = Playbook.abort(cut)
@@ -140,6 +141,9 @@ def abort_cut(world: World, who: Playbook, _what: str) -> None:
         try:
             next(steps)
         except StopIteration:
+            break
+        roll = world.roll
+        if roll is not None and roll.in_stage(Stage.GIVEN_BACK):
             break
     cut.lives = False
     who.lives = False
