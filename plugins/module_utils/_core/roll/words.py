@@ -46,9 +46,8 @@ def _how_far(roll: Roll) -> str:
 def is_under_way(roll: Roll) -> str:
     return (
         f"A roll already exists for this fleet: {name_of(roll)} ({_how_far(roll)}). "
-        f"{HOW_TO_SEE}, {HOW_TO_END},"
-        " or take it over with maintenance_take_over=true if its controller is dead. Nothing was "
-        "done."
+        f"{HOW_TO_SEE}, {HOW_TO_END}, or take it over with maintenance_take_over=true if its controller is dead."
+        " Nothing was done."
     )
 
 
@@ -105,8 +104,7 @@ def aborts(roll: Roll, check: bool = False) -> str:
 
 
 def goes_down(hosts: Sequence[str]) -> str:
-    verb = "was" if len(hosts) == 1 else "were"
-    return f"{_names(hosts)} {verb} asked to reboot less than a minute ago: restored after the host has gone down"
+    return f"Asked to reboot less than a minute ago, and restored after it has gone down: {_names(hosts)}."
 
 
 def how_aborted(roll: Roll, gone: Sequence[str] = ()) -> str:
@@ -131,10 +129,8 @@ def is_taken_over(roll: Roll, run: str) -> str:
         return f"Roll {roll.id} {what}. This playbook does nothing more."
     who = f" by {roll.requester}" if roll.requester else ""
     if roll.state in (State.ABORTING, State.ABORTED):
-        return (
-            f"Roll {roll.id} was aborted{who}. This playbook does nothing more; the playbook abort"
-            " restores the hosts that are out."
-        )
+        then = "This playbook does nothing more; the playbook abort restores the hosts that are out."
+        return f"Roll {roll.id} was aborted{who}. {then}"
     return f"Roll {roll.id} was taken over{who} at {roll.written}. This playbook does nothing more; nothing was undone."
 
 
