@@ -301,10 +301,10 @@ lab-down: venv ## end them, whatever state they are in
 	$(RUN) -m lab down
 
 test-kill: deps ## kill the run at 20 moments; the same command again must carry on
-	$(RUN) tests/kill/run.py $(KILL_ARGS)
+	$(RUN) tests/cancel/run.py $@ $(KILL_ARGS)
 
 test-cancel: deps ## cancel 80 rolls in every way; the same command again carries on, or abort.yml gives back
-	$(RUN) tests/cancel/run.py $(CANCEL_ARGS)
+	$(RUN) tests/cancel/run.py $@ $(CANCEL_ARGS)
 
 chaos: deps ## what happens to a simulated cluster in the middle of a drain or a roll (CASES=40 SEED=S; half an hour), or, CHAOS_ARGS="--on lab", to libvirt hosts (an hour)
 	$(RUN) tests/chaos/run.py $(CASES:%=--cases %) $(SEED:%=--seed %) $(CHAOS_ARGS)
@@ -316,7 +316,7 @@ small-world: venv ## two hosts, two VMs, each interleaving: every command comes 
 	$(RUN) tests/perturb/small_world.py $(SMALL_WORLD_ARGS)
 
 test-two-rolls: deps ## begin two rolls at the same moment, 110 times: one wins
-	$(RUN) tests/cancel/two_rolls.py $(TWO_ROLLS_ARGS)
+	$(RUN) tests/cancel/run.py $@ $(TWO_ROLLS_ARGS)
 
 cases: deps ## small inputs that went wrong once, each with its right answer, on lab and simulator (CASES_ARGS="l1 k3")
 	$(RUN) -m cases.run $(CASES_ARGS)

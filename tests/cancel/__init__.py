@@ -1,1 +1,1 @@
-"""A roll is cancelled in every way there is; the same command again carries on, or abort.yml."""
+"""Drains and rolls that are ended in their middle, in every way; rolls that begin at once."""

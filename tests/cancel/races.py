@@ -6,12 +6,13 @@ restore of a single host in between is refused.
 
 from __future__ import annotations
 
-import itertools
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from kubesim import Kubesim
 from kubesim.store import Change
 from lab.procs import PATIENCE
 
-from . import ways
-from .case import Bed
+from . import hosts, simulator, ways
+from .case import Bed, Case, Kind, Outcome, carry_on
 from .simulator import NODES, out_in_record
 
 REFUSED = ("A roll already exists for this fleet", " belongs to roll ")
@@ -39,41 +40,36 @@ _DEFAULTS = {name: spec.get("default") for name, spec in ROLL_SPEC.items()}
 _HASTE = 20
 
 
-class Races:
-    """Rolls that are begun by the calls of the modules, each pair in a namespace of its own."""
+class Race:
+    """Rolls that are begun by the calls of the modules, against a simulator in this process."""
+
+    folders: Sequence[Path] = ()
 
     def __init__(self, sim: Kubesim, directory: Path) -> None:
         self._auth = auth.settings({"kubeconfig": str(sim.kubeconfig(directory / "races"))}, {})
         clock = system_clock()
         self._clock = record.Clock(clock.now, clock.wall, lambda s: time.sleep(s / _HASTE))
-        self._most_out: dict[str, int] = {}
+        self._most_out = 0
         sim.call(lambda: sim.world.on_change(self._change))
-        self._sim = sim
 
     def _change(self, change: Change) -> None:
-        out = out_in_record(change.obj)
-        if out is not None:
-            space = change.obj["metadata"]["namespace"]
-            self._most_out[space] = max(self._most_out.get(space, 0), len(out))
+        self._most_out = max(self._most_out, len(out_in_record(change.obj)))
 
-    def race(self, number: int) -> list[str]:
-        """What was wrong with it."""
-        space = f"race-{number}"
-        self._sim.add("namespaces", {"metadata": {"name": space}})
-        line = threading.Barrier(3)
+    def play(self, case: Case) -> Outcome:
+        out, line = Outcome(case), threading.Barrier(3)
         with ThreadPoolExecutor(3) as pool:
-            both = [pool.submit(self._roll, space, name, line) for name in ("a", "b")]
-            single = pool.submit(self._single, space, line)
+            both = [pool.submit(self._roll, name, line) for name in ("a", "b")]
+            single = pool.submit(self._single, line)
             ends = sorted(roll.result() for roll in both)
-            wrong = [] if single.result() else ["a drain of a single host was not refused"]
+            out.wrong += [] if single.result() else ["a drain of a single host was not refused"]
         if ends != ["refused", "won"]:
-            wrong.append(f"the two rolls {ends}")
-        if self._most_out[space] != 1:
-            wrong.append(f"{self._most_out[space]} hosts were out at once")
-        return wrong
+            out.wrong.append(f"the two rolls {ends}")
+        if self._most_out != 1:
+            out.wrong.append(f"{self._most_out} hosts were out at once")
+        return out
 
-    def _store(self, space: str) -> RollOfCluster:
-        return RollOfCluster(Client(self._auth), space)
+    def _store(self) -> RollOfCluster:
+        return RollOfCluster(Client(self._auth), "default")
 
     def _call(self, store: RollOfCluster, run: str, **params: Any) -> dict[str, Any]:
         """Slices, until it is final, as the action plugin calls them."""
@@ -87,20 +83,20 @@ class Races:
             watched = found["watch"]
         raise TimeoutError(f"{params} of run {run} has had no answer for {PATIENCE} s")
 
-    def _roll(self, space: str, run: str, line: threading.Barrier) -> str:
-        store = self._store(space)
+    def _roll(self, run: str, line: threading.Barrier) -> str:
+        store = self._store()
         line.wait()
         try:
             self._call(store, run, state="begun", roll_id=run, hosts=[*NODES])
         except RollRefused:
             return "refused"
         with ThreadPoolExecutor(len(NODES)) as pool:
-            list(pool.map(lambda node: self._host(space, run, node), NODES))
+            list(pool.map(lambda node: self._host(run, node), NODES))
         found = self._call(store, run, state="ended")
         return "won" if found["roll"]["state"] == "ended" else str(found["message"])
 
-    def _host(self, space: str, run: str, node: str) -> None:
-        store = self._store(space)
+    def _host(self, run: str, node: str) -> None:
+        store = self._store()
         if self._call(store, run, state="admitted", roll_host=node)["answer"] == "go":
             # What a drain and a restore see, and between them what the playbook notes.
             for seen, noted in ((Stage.EMPTY, "at work"), (Stage.EMPTY, "checking"), (Stage.RESTORING, "done")):
@@ -108,9 +104,9 @@ class Races:
                 stages.note_seen(store, node, run, seen, self._clock)
                 self._call(store, run, state="noted", roll_host=node, stage=noted)
 
-    def _single(self, space: str, line: threading.Barrier) -> bool:
+    def _single(self, line: threading.Barrier) -> bool:
         """A drain of the last host, as soon as there is a roll: is it refused?"""
-        store = self._store(space)
+        store = self._store()
         line.wait()
         while store.read()[0] is None:
             self._clock.sleep(0.1)
@@ -122,50 +118,43 @@ class Races:
 
 
 @contextmanager
-def by_modules(directory: Path) -> Iterator[Callable[[int], list[str]]]:
-    with Kubesim() as sim:
+def by_modules(_lab: str = "", _fresh: bool = True) -> Iterator[Race]:
+    with tempfile.TemporaryDirectory() as folder, Kubesim() as sim:
         for node in NODES:
             sim.add_node(node)
-        yield Races(sim, directory).race
+        yield Race(sim, Path(folder))
 
 
-_count = itertools.count()
-
-
-def by_playbooks(bed: Bed, hosts: Sequence[str], mark: str) -> list[str]:
+def play(bed: Bed, case: Case) -> Outcome:
     """Two playbooks over hosts of which they share one; then a drain and a restore beside them.
 
-    The winner is killed and aborted, so the place is as it was. What was wrong.
+    The winner is killed and aborted, and the place has to be as it was.
     """
-    mark = f"{mark}-{next(_count)}"
-
-    def start(playbook: str, names: Sequence[str], **more: Any) -> Command:
-        return bed.start(playbook, "", mark, {"maintenance_hosts": ",".join(names), **more})
-
-    both = [
-        start("rolling_maintenance", names, maintenance_reboot=False, drain_allow_stop=True)
-        for names in (hosts[:2], hosts[1:])
-    ]
+    out = Outcome(case)
+    names = (bed.hosts[:2], bed.hosts[1:])
+    both = [_start(bed, "rolling_maintenance", some, maintenance_reboot=False, drain_allow_stop=True) for some in names]
     try:
-        while all(play.running for play in both):
+        while all(run.running for run in both):
             time.sleep(0.1)
-        wrong = _is_refused(next(play for play in both if not play.running))
-        if not any(play.running for play in both):
-            return [*wrong, "both rolls have ended"]
-        winner = next(play for play in both if play.running)
-        own = hosts[:2] if winner is both[0] else hosts[1:]
+        wrong = _is_refused(next(run for run in both if not run.running))
+        winner = next((run for run in both if run.running), None)
         for playbook in ("restore", "drain"):
-            wrong += _is_refused(start(playbook, own[-1:]))
-        if not winner.running:
-            wrong.append("the winner has ended")
+            wrong += _is_refused(_start(bed, playbook, names[winner is both[1]][-1:]))
+        if winner is None or not winner.running:
+            wrong.append("both rolls have ended")
     finally:
-        for play in both:
-            if play.running:
-                ways.cancel("SIGKILL", play)
-    aborted = watch(bed.start("abort", "", mark, {}))
-    if aborted.code:
-        wrong.append(f"abort ended with {aborted.code}: {aborted.text[-1000:]}")
-    return wrong
+        for run in both:
+            if run.running:
+                ways.cancel("SIGKILL", run)
+    out.wrong += wrong
+    carry_on(bed, "abort", out)
+    if not bed.outs.most_out:
+        out.wrong.append("no host was out")
+    return out
+
+
+def _start(bed: Bed, playbook: str, hosts: Sequence[str], **more: Any) -> Command:
+    return bed.start(playbook, {"maintenance_hosts": ",".join(hosts), **more})
 
 
 def _is_refused(play: Command) -> list[str]:
@@ -173,3 +162,7 @@ def _is_refused(play: Command) -> list[str]:
     if ended.code and any(text in ended.text for text in REFUSED):
         return []
     return [f"{play.argv[-1]} was not refused: {ended.text[-1000:]}"]
+
+
+MODULES = Kind("modules", by_modules, {}, "", play=Race.play)
+KINDS = (MODULES, *(replace(kind, play=play) for kind in (simulator.ROLLS, hosts.ROLLS)))

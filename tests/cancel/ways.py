@@ -1,24 +1,30 @@
-"""How a run of ansible-playbook is cancelled, and which processes of it are left."""
+"""How a command is ended in its middle, and which processes of it are left. Processes are found by /proc."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shlex
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from demo.plays import Command
+
+from lab import Host
 
 # To all of its process group, as a terminal sends them; its workers are in sessions of their own.
 SIGNALS = ("SIGINT", "SIGTERM", "SIGKILL")
 # "runner": ansible-runner is told to end, and cancels the job. "container": the PID namespace, in
 # which ansible-playbook runs, ends with all that is in it, so nobody is left to record anything.
 WAYS = (*SIGNALS, "runner", "container")
+# By kill -9: ansible-playbook with all that it started here, the module or the holder on the host.
+VICTIMS = ("playbook", "module", "holder")
 MARK = "VIRTOPS_CANCEL_RUN"
 _AGAIN = 120.0  # seconds: a cancel takes a few on a busy machine
 
@@ -67,37 +73,63 @@ def cancel(way: str, run: Command) -> None:
     run.wait()
 
 
+def kill(victim: str, run: Command, host: Host, seconds: float = math.inf) -> bool:
+    """kill -9 as soon as there is something to kill. False: the play, or that time, was over before."""
+    end = time.monotonic() + seconds
+    while run.running and time.monotonic() < end:
+        if victim == "playbook":
+            return run.kill() > 0
+        for pid in holders(host) if victim == "holder" else modules(host):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                return True
+        time.sleep(0.005)
+    return False
+
+
+def modules(host: Host) -> list[int]:
+    """Ansible pipes a module into a Python without arguments."""
+    return [pid for pid, words in _pythons(host) if words in ([], [""])]
+
+
+def holders(host: Host) -> list[int]:
+    return [pid for pid, words in _pythons(host) if words[:1] == ["-c"] and "holder" in words[1]]
+
+
+def _pythons(host: Host) -> Iterator[tuple[int, list[str]]]:
+    """Machine pid and arguments of the Python processes in the host's PID namespace."""
+    init = host.init_pid
+    for pid, words in _all() if init else ():
+        with contextlib.suppress(OSError):
+            if "python3" in words[0] and pid != init and os.path.samefile(*(f"/proc/{p}/ns/pid" for p in (pid, init))):
+                yield pid, words[1:]
+
+
+def _all() -> Iterator[tuple[int, list[str]]]:
+    """pid and words of each process."""
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit():
+                yield int(entry.name), (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+
+
 def processes(mark: str) -> dict[int, str]:
     """pid -> command line of the processes of the runs whose mark begins so.
 
     Not ssh's shared connection: it is for the next command too, and ends by itself.
     """
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            marked = f"\0{MARK}={_own()}{mark}".encode() in b"\0" + (entry / "environ").read_bytes()
-            words = (entry / "cmdline").read_bytes().decode(errors="replace").replace("\0", " ")
-        except OSError:
-            continue
-        if marked and words and not (words.startswith("ssh: ") and "[mux]" in words):
-            found[int(entry.name)] = words
+    found, wanted = {}, f"\0{MARK}={_own()}{mark}".encode()
+    for pid, words in _all():
+        line = " ".join(words)
+        with contextlib.suppress(OSError):
+            marked = wanted in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+            if marked and line and not (line.startswith("ssh: ") and "[mux]" in line):
+                found[pid] = line
     return found
 
 
-@contextlib.contextmanager
-def simulators() -> Iterator[None]:
-    """What is started in this block is found by `end_all`, too; a lab must not be."""
-    os.environ[MARK] = _own()
-    try:
-        yield
-    finally:
-        del os.environ[MARK]
-
-
 def end_all() -> None:
-    """Commands and simulators that this program has started are killed: it ends."""
+    """Commands that this program has started are killed: it ends."""
     for pid in processes(""):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

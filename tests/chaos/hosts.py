@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from cancel.hosts import MBIT, WORK
+from cancel.program import sockets
 from demo import plays, report, traces
-from kill.program import sockets
 
 from chaos.case import Ground, Outcome, Place
 from chaos.hosts_acts import ACTS

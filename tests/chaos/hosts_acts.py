@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kill import victims
+from cancel import ways
 
 from lab import GuestSpec, Host, network
 from lab.hostfiles import GUEST_IMAGE
@@ -161,7 +161,7 @@ def _playbook_killed(on: Fleet, dice: random.Random) -> str:
 
 def _killed(on: Fleet, dice: random.Random, victim: str) -> str:
     host, run = _worked(on, dice), on.current
-    done = run is not None and victims.kill(victim, run, host, seconds=20.0)
+    done = run is not None and ways.kill(victim, run, host, seconds=20.0)
     return f"kill -9 of the {victim} on {host.name}" if done else f"there is no {victim} on {host.name} to kill"
 
 

@@ -12,12 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from cancel import ways
-from kill.program import guarded, options, say, seeded
+from cancel.program import guarded, options, say, seeded
 
 from chaos import hosts, simulator
 from chaos.case import WORDS, Outcome
-from lab import Lab, missing
 from lab.names import REPO
 
 PROG = "chaos"
@@ -58,7 +56,7 @@ def played(args: argparse.Namespace, numbers: Sequence[int]) -> Iterator[Outcome
     if args.on == "lab":  # one after another: each takes the whole machine
         yield from (play(args.on, args.seed, number) for number in numbers)
         return
-    with ways.simulators(), ProcessPoolExecutor(args.jobs) as pool:
+    with ProcessPoolExecutor(args.jobs) as pool:
         yield from pool.map(play, [args.on] * len(numbers), [args.seed] * len(numbers), numbers)
 
 
@@ -77,22 +75,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--on", choices=sorted(PLACES), default="simulator", help="default: simulator")
     parser.add_argument("--cases", type=int, default=40)
     parser.add_argument("--jobs", type=int, default=2, help="simulators at once (default 2)")
-    return seeded(parser)
+    return seeded(parser).parse_args()
 
 
 def main() -> int:
     args = parse()
-    lacking = missing() if args.on == "lab" else []
-    if lacking:
-        say("The lab cannot run on this machine:\n  " + "\n  ".join(lacking))
-        return 2
-
-    def after() -> None:
-        ways.end_all()
-        if args.on == "lab" and not args.keep:
-            Lab.down(hosts.name())
-
-    return guarded(PROG, lambda: work(args), after)
+    return guarded(PROG, hosts.name() if args.on == "lab" else "", args.keep, lambda: work(args))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cancel.simulator import HERE as NODE
-from cancel.simulator import KINDS, NODES, ROLE, CancelCounter
+from cancel.simulator import NODES, ROLE, CancelCounter, ansible, fill
 from kubevirt import plays
 
 from chaos.acts import ACTS
@@ -36,27 +35,9 @@ class Cluster(Ground):
         self.sim = sim
         self.remote = Remote(sim.kubeconfig(directory / "kubeconfig"))
         self.open = False
-        self.declared = {f"{node}-{kind}": KINDS[kind][0] for node in NODES for kind in KINDS}
-        hosts = directory / "hosts.json"
-        found = plays.inventory(ansible_connection="simulated_node", ansible_python_interpreter=sys.executable)
-        hosts.write_text(json.dumps(found), encoding="utf-8")
-        self._hosts = hosts
-        self._env = {
-            **plays.environment(directory, sim.kubeconfig(directory / "kubeconfig-maintenance", "maintenance")),
-            "ANSIBLE_CONNECTION_PLUGINS": str(NODE),
-            "ANSIBLE_LIBRARY": str(NODE.with_name("library")),
-            "ANSIBLE_PIPELINING": "1",
-            "VIRTOPS_SIMULATOR": str(directory / "kubeconfig"),
-            "VIRTOPS_WORK": str(directory / "work"),
-        }
-
-    def fill(self) -> None:
-        for node in NODES:
-            self.sim.add_node(node)
-        for node in NODES:
-            for kind, (_may, how) in KINDS.items():
-                self.sim.add_vm(f"{node}-{kind}", node, wait=False, **{"migrate_seconds": "5", **how})
-        self.sim.until(lambda: all(self.sim.running(name) for name in self.declared))
+        maintenance = sim.kubeconfig(directory / "kubeconfig-maintenance", "maintenance")
+        self._hosts, self._env = ansible(directory, maintenance, directory / "kubeconfig")
+        self.declared = fill(sim)
 
     def argv(self, playbook: str, variables: Mapping[str, Any]) -> list[str]:
         return plays.command(self._hosts, f"virtops.maintenance.{playbook}", drain_allow_stop=True, **variables)
@@ -103,7 +84,6 @@ def bed(directory: Path) -> Iterator[Cluster]:
     with Kubesim(scale=SCALE) as sim, Journal(sim, directory):
         sim.api.access.rules["maintenance"] = yaml.safe_load(ROLE.read_text(encoding="utf-8"))["rules"]
         made = Cluster(sim, directory)
-        made.fill()
         try:
             yield made
         finally:

@@ -19,6 +19,7 @@ from lab import Lab
 from lab.procs import PATIENCE, start_time
 
 CONFIG = Path(__file__).with_name("ansible.cfg")
+RESULTS = "results.jsonl"  # in the folder of a run
 # Where the hosts' clocks and certificates are no matter: to read them by ssh takes over a second.
 UNMEASURED = {"preflight_measure": False}
 ANSIBLE_PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
@@ -94,7 +95,8 @@ class Command:
 
     def _read(self) -> list[dict[str, Any]]:
         """What its drains returned, where something noted that."""
-        return []
+        results = self.folder / RESULTS
+        return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
 
     def signal_group(self, number: signal.Signals) -> None:
         """As a terminal sends it; its workers are in sessions of their own, and do not get it."""
@@ -120,14 +122,7 @@ class Play(Command):
 
     def __init__(self, lab: Lab, playbook: str, variables: Mapping[str, Any], *words: str) -> None:
         folder = Path(tempfile.mkdtemp(prefix="play-", dir=_made(lab.paths.logs)))
-        self.results = folder / "results.jsonl"
-        argv = command(lab, playbook, variables, *words)
-        super().__init__(argv, environment(self.results), folder)
-
-    def _read(self) -> list[dict[str, Any]]:
-        if not self.results.exists():
-            return []
-        return [json.loads(line) for line in self.results.read_text().splitlines()]
+        super().__init__(command(lab, playbook, variables, *words), environment(folder / RESULTS), folder)
 
 
 def _made(folder: Path) -> Path:

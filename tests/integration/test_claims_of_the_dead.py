@@ -14,10 +14,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from cancel import ways
 from demo import plays, report, traces
 from integration.held import held
 from integration.on_host import PACKAGE, on
-from kill import victims
 
 from lab import GuestSpec, Lab, own_lab
 from lab.procs import wait_for
@@ -62,8 +62,8 @@ def die(lab: Lab) -> None:
     variables = {"maintenance_hosts": "host-c", "maintenance_requester": "ann@ctl"}
     with held(lab, "host-c", NAMES, lambda: plays.Play(lab, "drain", variables)) as play:
         play.kill()
-        _kill(victims.modules(source))  # it may be between two slices, then there is none
-        _kill(victims._holders(source))
+        _kill(ways.modules(source))  # it may be between two slices, then there is none
+        _kill(ways.holders(source))
         for name in NAMES:
             source.virsh("domjobabort", name, check=False)
     assert wait_for(lambda: not _holds(lab))

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cancel.ways import VICTIMS, kill, modules
 from demo import plays, report, traces
 from integration.held import held
-from kill.victims import TOLD, VICTIMS, kill, modules
 
 from lab import GuestSpec, Lab
 from lab.procs import wait_for
 
 pytestmark = pytest.mark.lab
 
+TOLD = "playbook, by SIGTERM"
 CLONE = Path(__file__).resolve().parents[2]
 HERE = {**plays.UNMEASURED, "maintenance_hosts": "host-a"}
 
@@ -35,7 +36,10 @@ def test_the_same_command_carries_on(shared: Callable[[int], Lab], victim: str) 
     lab.wait_ticking([name])
     source, target, before = lab.host("host-a"), lab.host("host-b"), temporary(lab)
     with held(lab, "host-a", [name], lambda: plays.Play(lab, "drain", HERE)) as first:
-        assert kill(victim, first, source)
+        if victim == TOLD:
+            first.process.terminate()
+        else:
+            assert kill(victim, first, source)
         assert traces.running(source) == [name]
         lab.let_go("host-a")
         first.wait()

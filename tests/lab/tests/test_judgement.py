@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cancel import hosts
 from demo import report
-from kill import case
 
 from .test_checker import BOOT, OTHER, Log
 
@@ -53,27 +53,26 @@ def test_a_panic_hides_no_stop(log: Log) -> None:
 
 
 def test_the_kill_test_lets_nothing_stop_but_who_may(log: Log) -> None:
-    assert case.checked(restarted(log, "stays-a"), case.MAY_STOP) == []
-    wrong = case.checked(restarted(log, "idle"), case.MAY_STOP)
+    assert hosts.checked(restarted(log, hosts.STAYS)) == []
+    wrong = hosts.checked(restarted(log, "idle"))
     assert any(text.startswith("idle: stopped") for text in wrong)
 
 
 def test_the_kill_test_excuses_a_panic_and_no_silence(log: Log) -> None:
     log.add(0, "host-a", "idle", "Q", "there")
     log.ticks(0, "host-a", 1, 20, vm="idle")
-    wrong = case.checked(log.check(20000), case.MAY_STOP)
+    wrong = hosts.checked(log.check(20000))
     assert any(text.startswith("idle: paused") for text in wrong)
     log.add(1000, "host-a", "idle", "K", "[ 1.0] Kernel panic - not syncing: idle task")
-    assert case.checked(log.check(20000), case.MAY_STOP) == []
+    assert hosts.checked(log.check(20000)) == []
 
 
 def test_the_kill_test_knows_who_was_stopped_in_a_case(log: Log, tmp_path: Path) -> None:
     (tmp_path / "later").mkdir()
     before = moved(log, "stays-a")
     after = restarted(Log(tmp_path / "later"), "stays-a")
-    assert case.unlike(before, after, {"stays-a"}) == []
-    assert case.unlike(before, after, set())
-    assert case.unlike(before, before, {"stays-a"})
+    assert hosts.grown(before, after, "stops") == {"stays-a"}
+    assert hosts.grown(before, before, "stops") == set()
 
 
 @pytest.mark.parametrize("comes", [True, False], ids=["it ticks again", "it does not"])

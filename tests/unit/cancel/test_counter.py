@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from cancel.case import WORDS, Case, draw
-from cancel.simulator import MOST, CancelCounter
+from cancel.case import WORDS
+from cancel.simulator import ROLLS, CancelCounter
 from cancel.ways import WAYS
 
 Obj = dict[str, Any]
@@ -45,9 +45,9 @@ def found(counter: CancelCounter) -> dict[str, int]:
         "lost": len(counter.surprises),
         "twice": len(counter.twice),
         "leftovers": len(counter.leftovers()),
-        "redone": len(counter.redone),
-        "boots": max(len(boots) for boots in counter.boots.values()) - 1,
-        "most_out": counter.most_out,
+        "redone": len(counter.outs.redone),
+        "boots": max(len(boots) for boots in counter.outs.boots.values()) - 1,
+        "most_out": counter.outs.most_out,
     }
 
 
@@ -81,10 +81,10 @@ def test_a_vm_that_may_be_stopped_is_not_lost_if_it_runs_again() -> None:
 
 
 def test_ten_cases_cancel_in_each_way_before_each_command() -> None:
-    cases = [draw(1, "simulator", number, MOST) for number in range(1, 61)]
+    cases = [ROLLS.draw(1, number) for number in range(1, 61)]
     assert {(case.way, case.then) for case in cases[:10]} == {
         (way, then) for way in WAYS for then in ("again", "abort")
     }
     assert sum(case.host == 1 for case in cases) > len(cases) / 2
-    assert cases == [draw(1, "simulator", number, MOST) for number in range(1, 61)]
-    assert isinstance(cases[0], Case) and len(WORDS) == 6
+    assert cases == [ROLLS.draw(1, number) for number in range(1, 61)]
+    assert len(WORDS) == 6

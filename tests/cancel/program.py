@@ -1,4 +1,4 @@
-"""What the programs share that run seeded cases one after another: options, signals, kept logs."""
+"""What the programs share that run seeded cases one after another: options, signals, the lab's end, kept logs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from lab import LabError
+from lab import Lab, LabError, missing
 from lab.names import REPO
 from lab.procs import interruptible
+
+from . import ways
 
 
 def say(text: str) -> None:
@@ -24,13 +26,11 @@ def options(prog: str, doc: str) -> argparse.ArgumentParser:
     return parser
 
 
-def seeded(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The options of this run. Cases are drawn by a seed and have numbers."""
-    parser.add_argument("--seed", type=int, help="default: a new one")
+def seeded(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Cases are drawn by a seed and have numbers."""
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="default: a new one")
     parser.add_argument("--only", type=int, nargs="+", help="only the cases of these numbers")
-    found = parser.parse_args()
-    found.seed = secrets.randbelow(10**6) if found.seed is None else found.seed
-    return found
+    return parser
 
 
 def keep(prog: str, case: str, folders: Iterable[Path]) -> Path:
@@ -47,10 +47,18 @@ def sockets(folder: str, names: list[str]) -> list[str]:
     return [name for name in names if (Path(folder) / name).is_socket()]
 
 
-def guarded(prog: str, work: Callable[[], int], after: Callable[[], None]) -> int:
-    """Do the work, and `after` it whatever happens; a second Ctrl-C does not disturb that."""
+def guarded(prog: str, lab: str, keeps: bool, work: Callable[[], int]) -> int:
+    """Do the work, with a new lab of this name if it has one, and end all that was started, whatever happens.
+
+    A second Ctrl-C does not disturb that.
+    """
+    if lab and (lacking := missing()):
+        say("The lab cannot run on this machine:\n  " + "\n  ".join(lacking))
+        return 2
     interruptible()
     try:
+        if lab:
+            Lab.down(lab)
         return work()
     except LabError as error:
         say(f"{prog}: the lab failed: {error}")
@@ -61,4 +69,6 @@ def guarded(prog: str, work: Callable[[], int], after: Callable[[], None]) -> in
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        after()
+        ways.end_all()
+        if lab and not keeps:
+            Lab.down(lab)
