@@ -96,16 +96,19 @@ class Judge:
     def _errors(self) -> None:
         reached: dict[str, int] = {}  # per disk, the sequence last reported
         identity: dict[str, str] = {}
-        # Made anew under an old name: its disks are new as well.
+        # Made anew under an old name: its disks are new as well, from its next boot on. A removal is announced before.
         removals = [r.stamp for r in self.others if (r.stream, r.text) == ("A", REMOVED)]
+        boot = ""
         for record in self.lines:
-            if removals and record.stamp > removals[0]:
-                del removals[0]
-                reached.clear()
-                identity.clear()
             words = record.text.split()
             if len(words) < 4:
                 continue
+            if words[0] == "D" and words[1] != boot:
+                boot = words[1]
+                while removals and record.stamp > removals[0]:
+                    del removals[0]
+                    reached.clear()
+                    identity.clear()
             if words[0] == "M" and words[3] == "err":
                 self.guest.memory_errors.append(f"{record.host}: {record.text}")
             if words[0] != "D":

@@ -309,6 +309,7 @@ def test_a_guest_made_anew_by_the_lab_has_a_new_disk(log: Log) -> None:
     log.add(0, "host-a", "web", "S", f"D {BOOT} vda new 1111 0")
     now = log.ticks(0, "host-a", 1, 20)
     log.add(now, "-", "web", "A", checker.REMOVED)
+    log.add(now + 50, "host-a", "web", "S", f"D {BOOT} vda ok 77")  # said before it is done
     log.add(now + 900, "host-b", "web", "S", f"D {OTHER} vda new 2222 0")
     now = log.ticks(now + 1000, "host-b", 1, 20, boot=OTHER)
     assert log.check(now)["totals"]["disk_errors"] == 0
