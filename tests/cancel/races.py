@@ -60,7 +60,7 @@ class Race:
         with ThreadPoolExecutor(3) as pool:
             both = [pool.submit(self._roll, name, line) for name in ("a", "b")]
             single = pool.submit(self._single, line)
-            ends = sorted(roll.result() for roll in both)
+            ends = sorted(str(roll.exception() or roll.result()) for roll in both)
             out.wrong += [] if single.result() else ["a drain of a single host was not refused"]
         if ends != ["refused", "won"]:
             out.wrong.append(f"the two rolls {ends}")
