@@ -177,7 +177,8 @@ class Drains(Rolls):
         """All guests but the one that stays are elsewhere; that one is off until the restore."""
         if playbook == "drain":
             out.wrong += [] if ended.last.get("certificate") else ["drained, and no certificate"]
-            out.faults["leftovers"] += traces.claims(self.lab) + traces.marked(self.lab)
+            left = traces.claims(self.lab) + traces.marked(self.lab)
+            out.faults["leftovers"] += [f"after drain {name} is claimed or marked" for name in left]
         source, here = self._source, [STAYS] if playbook == "restore" else []
         others = [host for host in self.lab.hosts.values() if host is not source]
 
