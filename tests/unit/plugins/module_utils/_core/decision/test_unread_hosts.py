@@ -41,6 +41,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     vm,
 )
 from fleetsim.fleet import Fleet
+from fleetsim.platform import ModelPlatform
 
 HERE = VM("u", "web", "a")
 OFF = replace(HERE, state=State.SHUTOFF)
@@ -153,6 +154,27 @@ def test_a_cold_move_waits_for_a_host_that_is_silent_for_a_moment(about, policy,
     assert ("u1" in made.machines["c"].domains) is back
     assert back or "do not answer: c" in outcome.record.vms["u1"].message
     assert back or Do.SHUTDOWN not in {a.do for a in outcome.actions_done}
+
+
+@pytest.mark.parametrize(
+    ("about", "policy", "how"),
+    [({"declared_strategy": "LiveMigrateIfPossible"}, ALLOWED, "moved"), (FIXED, on("cold_migrate"), "cold_moved")],
+    ids=["live", "cold"],
+)
+def test_a_refusal_in_a_look_that_missed_something_stops_nothing(monkeypatch, about, policy, how) -> None:
+    """A peer that answers could not be asked about this VM for some seconds: that is not its word."""
+    made = fleet([("a", vm(1, "a", **about))], {"a": 8192, "b": 8192})
+    whole, until = ModelPlatform.observe, made.clock + 5.0
+
+    def observe(self, record):
+        seen = whole(self, record)
+        if made.clock > until:
+            return seen
+        nodes = {**seen.nodes, "b": replace(seen.nodes["b"], capacity_mib=0)}
+        return replace(seen, nodes=nodes, full=False)
+
+    monkeypatch.setattr(ModelPlatform, "observe", observe)
+    assert ended(run(made, policy)) == (how, "")
 
 
 def test_it_is_not_started_elsewhere_while_its_cold_target_is_silent() -> None:

@@ -104,6 +104,14 @@ def test_between_two_attempts_it_waits_longer_each_time() -> None:
     assert again.do is Do.CREATE and again.asked is not None and again.asked.attempt == 3
 
 
+def test_a_migration_that_somebody_deleted_is_not_made_again() -> None:
+    """Whoever did that wants the VM to stay. One that was never made, since we were killed before, is made."""
+    found = step(View(vmi(), (), 200.0, since_ended=60.0), asked("m1"))
+    assert (found.do, found.phase) == (Do.DONE, Phase.BLOCKED)
+    assert found.finding is not None and found.finding.reason is Reason.AbortRequested
+    assert step(View(vmi(), (), 200.0, since_ended=60.0), asked("")).do is Do.CREATE
+
+
 def test_the_reason_of_the_last_failure_is_waited_for() -> None:
     state = {"migrationUid": "m1", "failed": True}
     view = View(vmi(migrationState=state), (migration("m1", "Failed", run="run-1"),), 200.0, since_ended=4.0)
