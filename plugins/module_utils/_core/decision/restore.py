@@ -16,6 +16,8 @@ from .step import Step
 _HERE = frozenset({Situation.HERE, Situation.PAUSED_HERE, Situation.OUTCOME_LOST})
 _BAD = frozenset({Ending.BLOCKED.value, Ending.LOST.value})
 _AWAY = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value})
+# It has run at its target.
+_RAN_THERE = _AWAY | {Ending.GONE.value}
 
 
 def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
@@ -234,21 +236,10 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
     seen, vm = step.sighting(uuid), step.here.get(uuid)
     cold = bool(entry.cold_target) and seen is not None and seen.node == entry.cold_target
     wanted = entry.was_active and entry.asked_to_stop
-    late = entry.stop_requests > 0
     if situation is Situation.COLD_DEFINED_TWICE and cold:
         step.attempt_or_block(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.StopFailed)
     elif situation is Situation.COLD_ARRIVED:
-        if cold and wanted and entry.stop_way:
-            entry.start_tries += 1
-            hooks.note_started_again(entry)
-            stops.start_there(step, entry, entry.cold_target)
-        elif late and wanted and seen is not None:  # it moved, and acted on our request there
-            _start(step, uuid, Do.COLD_START, seen.node)
-            return entry.ending == Ending.NONE.value
-        elif seen is not None and entry.ending != Ending.COLD_MOVED.value and migrations.lacks_autostart(entry, seen):
-            step.attempt_or_block(Do.FINISH, uuid, entry.cold_target, Reason.StopFailed)  # it was off before its move
-        else:
-            entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node if seen else "")
+        return _off_there(step, entry)
     elif situation is Situation.NOWHERE and (entry.persistent or not wanted):
         elsewhere.handle_nowhere(step, uuid)
     elif vm is not None and vm.kept_off is not None:
@@ -261,8 +252,29 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
         ran = entry.was_active
         ending, why = (Ending.GONE, stops.why_off(step, entry)) if ran else (Ending.OFF, entry.finding)
         entry.end(ending, step.record.node, why)
-    if situation is not Situation.COLD_ARRIVED:
-        entry.stop_requests = 0  # whatever was asked for, it is done
+    entry.stop_requests = 0  # whatever was asked for, it is done
+    return entry.ending == Ending.NONE.value
+
+
+def _off_there(step: Step, entry: VMRecord) -> bool:
+    """It is off, and defined on another host only."""
+    seen = step.sighting(entry.uuid)
+    cold = bool(entry.cold_target) and seen is not None and seen.node == entry.cold_target
+    wanted = entry.was_active and entry.asked_to_stop
+    late = entry.stop_requests > 0
+    if entry.was_active and not late and seen is not None and entry.ending in _RAN_THERE:
+        entry.end(Ending.GONE, seen.node, Finding(Reason.StoppedByItself))  # as a drain says it
+    elif cold and wanted and entry.stop_way:
+        entry.start_tries += 1
+        hooks.note_started_again(entry)
+        stops.start_there(step, entry, entry.cold_target)
+    elif late and wanted and seen is not None:  # it moved, and acted on our request there
+        _start(step, entry.uuid, Do.COLD_START, seen.node)
+        return entry.ending == Ending.NONE.value
+    elif seen is not None and entry.ending != Ending.COLD_MOVED.value and migrations.lacks_autostart(entry, seen):
+        step.attempt_or_block(Do.FINISH, entry.uuid, entry.cold_target, Reason.StopFailed)  # it was off before its move
+    else:
+        entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node if seen else "")
     return entry.ending == Ending.NONE.value
 
 

@@ -16,7 +16,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     run,
     two,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import vm
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, vm
 
 COLD = on("cold_migrate")
 WORDS = "Network not found: no network with matching name 'lab'"
@@ -58,6 +58,19 @@ def test_it_runs_again_where_it_ran(persistent: bool, crashed: bool) -> None:
     assert [action.do for action in outcome.actions_done].count(Do.COLD_DEFINE) <= 1
     back = run(made, COLD, "active", "back")
     assert (back.phase, ended(back)[0]) == (NodePhase.ACTIVE, "restored")
+
+
+@pytest.mark.parametrize(("about", "policy"), [(FIXED, COLD), ({}, POLICY)], ids=["cold", "live"])
+@pytest.mark.parametrize("drained_again", [False, True])
+def test_what_its_owner_stops_at_its_target_a_restore_does_not_start(about, policy, drained_again: bool) -> None:
+    made = two(vm(1, "a", **about))
+    assert run(made, policy).phase is NodePhase.DRAINED
+    made.power_off("b", "u1")
+    if drained_again:
+        assert ended(run(made, policy, name="again")) == ("gone", "StoppedByItself")
+    back = run(made, policy, "active", "back")
+    assert (back.phase, ended(back)) == (NodePhase.ACTIVE, ("gone", "StoppedByItself"))
+    assert made.machines["b"].domains["u1"].state is State.SHUTOFF
 
 
 def test_another_run_may_try_again() -> None:
