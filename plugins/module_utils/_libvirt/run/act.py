@@ -13,7 +13,7 @@ from ..._core.reasons.reason import Finding, Reason
 from ..domain.metadata import is_marked, with_marks, without_marks
 from ..domain.state import is_resumable
 from ..host.connection import HostUnreachable, keep_state, libvirt
-from ..host.errors import HolderError
+from ..host.errors import HolderError, HolderGone
 from ..observe.host import Host, finish_arrival, write_metadata
 from ..records.claims import Claims
 from ..store.cordon import is_ours
@@ -102,6 +102,9 @@ class Actor:
             self._acts[action.do](action, record)
         except HostUnreachable as exc:
             return Finding(Reason.PeerUnreachable, str(exc))
+        except HolderGone as exc:  # without an answer: the order may lie in its socket, and be carried out yet
+            why = Reason.PeerUnreachable if action.do is Do.SHUTDOWN else reason_of(action.do)
+            return Finding(why, f"{action.do.value}: {exc}")
         except (HolderError, StoreError, RecordError) as exc:
             return Finding(reason_of(action.do), f"{action.do.value}: {exc}")
         except libvirt.libvirtError as exc:

@@ -22,6 +22,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.observed import with_learnt
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.run import engine
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domain.metadata import (
     group_of,
     is_marked,
@@ -31,7 +32,11 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.domai
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import MoveOrder
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import connection
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import HolderError
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import (
+    HolderError,
+    HolderGone,
+    HolderSilent,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.claims import Claims
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import act
@@ -366,6 +371,19 @@ def test_what_the_holder_or_the_store_refuses_is_a_finding(world: World, error: 
     assert finding is not None
     assert finding.reason is Reason.MigrationFailed
     assert words in finding.message
+
+
+@pytest.mark.parametrize("error", [HolderSilent("no answer"), HolderGone("it has ended")])
+def test_a_shutdown_that_the_holder_did_not_answer_may_have_been_asked_for(world: World, error: Exception) -> None:
+    """The order may lie in its socket. A guest that goes off for it is ours to start again."""
+    actor = world.actor(world.domain("host-a"), None)
+
+    def refuse(_order: dict[str, Any]) -> None:
+        raise error
+
+    actor._send = refuse
+    finding = actor.apply(world.action(Do.SHUTDOWN), world.record)
+    assert finding is not None and finding.reason in engine._PERHAPS_DONE
 
 
 def test_what_libvirt_refuses_is_a_typed_reason(world: World) -> None:
