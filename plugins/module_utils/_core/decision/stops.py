@@ -87,7 +87,7 @@ def _no_cold_target(step: Step, vm: VM, entry: VMRecord, ending: Ending) -> None
             entry.end(ending, vm.node, why)
         entry.waiting_since = since if refusals else None  # the next step must not begin to wait anew
     else:
-        entry.ending = Ending.NONE.value
+        entry.ending, entry.refused_since = Ending.NONE.value, None  # a queue: the node's deadline ends it
         entry.note(Finding(Reason.NoTargetWithCapacity, "The targets have no free capacity left."))
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Reservation, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     FIXED,
@@ -16,7 +16,7 @@ from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._co
     run,
     two,
 )
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, vm
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, fleet, vm
 
 COLD = on("cold_migrate")
 WORDS = "Network not found: no network with matching name 'lab'"
@@ -71,6 +71,19 @@ def test_what_its_owner_stops_at_its_target_a_restore_does_not_start(about, poli
     back = run(made, policy, "active", "back")
     assert (back.phase, ended(back)) == (NodePhase.ACTIVE, ("gone", "StoppedByItself"))
     assert made.machines["b"].domains["u1"].state is State.SHUTOFF
+
+
+def test_one_that_was_refused_and_then_waits_for_a_place_is_moved_when_there_is_one() -> None:
+    """Its target is cordoned once it is off, and others have all places of the only other one for longer than a
+    refusal may last."""
+    made = fleet([("a", vm(1, "a", **FIXED))], {"a": 8192, "b": 8192, "c": 8192})
+    places = made.machines["c"].claims
+    for number in range(POLICY.limits.inbound):
+        places[f"x{number}", "z"] = Reservation(f"x{number}", "c", "z", 512)
+    made.at(made.clock + 1, lambda: made.machines["b"].cordons.add("a person"))
+    made.at(made.clock + POLICY.pending_timeout + 20, places.clear)
+    assert ended(run(made, COLD)) == ("cold_moved", "")
+    assert made.machines["c"].domains["u1"].state is State.RUNNING
 
 
 def test_another_run_may_try_again() -> None:
