@@ -541,10 +541,6 @@ vms:
       description: In check mode, seconds from now until its migration or stop would begin. None if that is
         not known.
       type: float
-    judged:
-      description: Which row of the verdict table judged the VM last, and from what was read. For bug reports;
-        its words may change. Missing of a migration that is over.
-      type: str
     predicted_duration:
       description: In check mode, seconds that its migration or stop would take. None if that is not known.
       type: float

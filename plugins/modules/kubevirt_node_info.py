@@ -336,10 +336,6 @@ vms:
         C(eta) of a migration under way. KubeVirt does not report them, so they are V(0), and C(eta) is None.
       returned: while one is under way
       type: dict
-    judged:
-      description: Which row of the verdict table judged the VM last, and from what was read. For bug reports;
-        its words may change. Missing of a migration that is over.
-      type: str
     hooks:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
       type: dict

@@ -250,10 +250,6 @@ vms:
         C(remaining_mib), C(rate_mib_s), and C(eta), the seconds that are left (None if they are not known).
       returned: while one is under way
       type: dict
-    judged:
-      description: Which row of the verdict table judged the VM last, and from what was read. For bug reports;
-        its words may change. Missing of a migration that is over.
-      type: str
     hooks:
       description: Task files of its rule's hooks, by V(before) and V(after). Empty if it has none.
       type: dict

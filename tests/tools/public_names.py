@@ -153,7 +153,7 @@ def groups() -> Iterator[tuple[str, list[str]]]:
     yield "fields of the document", list(FIELDS)
     yield "fields of its volumes", list(VOLUME)
     yield "fields of its host devices", list(HOST_DEVICE)
-    yield "report.json", list(keys(failed_roll()))
+    yield "report.json", [name for name in keys(failed_roll()) if name != "hosts.vms.judged"]  # docs/report.md
     yield from figures()
     for record in RECORDS:
         yield f"record {record.__name__}", list(stored(record))

@@ -233,13 +233,12 @@ def _gives_autostart_back(entry: VMRecord, vm: VM) -> bool:
 def _off(step: Step, uuid: str, situation: Situation) -> bool:
     """It runs nowhere. It is started again if we stopped it."""
     entry = step.record.vms[uuid]
-    seen, vm = step.sighting(uuid), step.here.get(uuid)
-    cold = bool(entry.cold_target) and seen is not None and seen.node == entry.cold_target
+    vm, cold = step.here.get(uuid), _is_at_cold_target(step, entry)
     wanted = entry.was_active and entry.asked_to_stop
     if situation is Situation.COLD_DEFINED_TWICE and cold:
         step.attempt_or_block(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.StopFailed)
     elif situation is Situation.COLD_ARRIVED:
-        return _off_there(step, entry)
+        return _off_there(step, entry, cold, wanted)
     elif situation is Situation.NOWHERE and (entry.persistent or not wanted):
         elsewhere.handle_nowhere(step, uuid)
     elif vm is not None and vm.kept_off is not None:
@@ -256,12 +255,14 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
     return entry.ending == Ending.NONE.value
 
 
-def _off_there(step: Step, entry: VMRecord) -> bool:
-    """It is off, and defined on another host only."""
+def _is_at_cold_target(step: Step, entry: VMRecord) -> bool:
     seen = step.sighting(entry.uuid)
-    cold = bool(entry.cold_target) and seen is not None and seen.node == entry.cold_target
-    wanted = entry.was_active and entry.asked_to_stop
-    late = entry.stop_requests > 0
+    return bool(entry.cold_target) and seen is not None and seen.node == entry.cold_target
+
+
+def _off_there(step: Step, entry: VMRecord, cold: bool, wanted: bool) -> bool:
+    """It is off, and defined on another host only. `cold`: on that to which we moved it off. `wanted`: it is to run."""
+    seen, late = step.sighting(entry.uuid), entry.stop_requests > 0
     if entry.was_active and not late and seen is not None and entry.ending in _RAN_THERE:
         entry.end(Ending.GONE, seen.node, Finding(Reason.StoppedByItself))  # as a drain says it
     elif cold and wanted and entry.stop_way:

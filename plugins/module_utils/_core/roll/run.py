@@ -262,6 +262,7 @@ def abort(
 ) -> RollAnswer:
     """Stop the roll, whoever has it. `order`: the hosts that are to be given back, once those that were just asked to
     reboot have gone down. `check`: nothing is written. Raises RollRefused for a roll that is kept elsewhere."""
+    written: Roll | None = None
     while True:
         roll, seen = store.read()
         if roll is None or roll.state in OVER:
@@ -272,18 +273,18 @@ def abort(
         if roll.run == run and roll.state is State.ABORTING:
             falls = rules.goes_down(roll, clock.wall())
             if not falls:
-                return _answer(Verdict(Answer.GO, None, words.aborts(roll)), roll, order=roll.out)
+                return _answer(Verdict(Answer.GO, written, words.aborts(roll)), roll, order=roll.out)
             if clock.now() >= until:
-                verdict = Verdict(Answer.WAIT, None, words.goes_down(falls), waits_for=tuple(falls))
+                verdict = Verdict(Answer.WAIT, written, words.goes_down(falls), waits_for=tuple(falls))
                 return _answer(verdict, roll, watch={})
             clock.sleep(_TURN_PAUSE)
             continue
         new = rules.abort(roll, run, requester, clock.wall(), playbook, let_finish)
         if check or write(store, new, seen, clock):
-            if not check and rules.goes_down(new, clock.wall()):
-                continue
-            said = words.aborts(roll, check)
-            return _answer(Verdict(Answer.GO, None if check else new, said), roll if check else new, order=new.out)
+            if not check:
+                written = new
+                continue  # read anew: a host may be about to go down
+            return _answer(Verdict(Answer.GO, None, words.aborts(roll, check)), roll, order=new.out)
 
 
 def aborted(store: RollStore, run: str, clock: Clock) -> RollAnswer:

@@ -86,8 +86,13 @@ class HolderClient:
             answer = self._ask(order)
         except HolderSilent:
             raise
-        except HolderGone:
-            self._reconnect(start=True)
+        except HolderGone as exc:
+            try:
+                self._reconnect(start=True)
+            except HolderError as why:
+                if exc.sent:
+                    raise exc from why
+                raise
             answer = self._ask(order)
         if not answer.get("ok"):
             raise HolderError(str(answer.get("error")))
@@ -196,11 +201,18 @@ class HolderClient:
     def _ask(self, order: Mapping[str, Any]) -> dict[str, Any]:
         if self._sock is None:
             raise HolderGone("not connected to the migration agent")
+        try:
+            return self._exchange(self._sock, order)
+        except HolderGone as exc:
+            exc.sent = True
+            raise
+
+    def _exchange(self, sock: socket.socket, order: Mapping[str, Any]) -> dict[str, Any]:
         self._number += 1
         line = json.dumps({**order, "id": self._number}).encode() + b"\n"
         try:
-            self._sock.settimeout(ANSWER_FOR)
-            self._sock.sendall(line)
+            sock.settimeout(ANSWER_FOR)
+            sock.sendall(line)
         except socket.timeout as exc:
             self.close()
             raise HolderSilent(_silence()) from exc

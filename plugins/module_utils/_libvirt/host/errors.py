@@ -18,6 +18,8 @@ class HolderError(Exception):
 class HolderGone(HolderError):
     """The connection to the migration agent broke. Its migrations go on."""
 
+    sent = False  # may an order have reached it, which it carries out yet?
+
 
 class HolderSilent(HolderGone):
     """The migration agent is there and does not answer: what it does is not known."""

@@ -102,8 +102,9 @@ class Actor:
             self._acts[action.do](action, record)
         except HostUnreachable as exc:
             return Finding(Reason.PeerUnreachable, str(exc))
-        except HolderGone as exc:  # without an answer: the order may lie in its socket, and be carried out yet
-            why = Reason.PeerUnreachable if action.do is Do.SHUTDOWN else reason_of(action.do)
+        except HolderGone as exc:
+            asked = action.do is Do.SHUTDOWN and exc.sent  # no answer is no refusal: it may be carried out yet
+            why = Reason.PeerUnreachable if asked else reason_of(action.do)
             return Finding(why, f"{action.do.value}: {exc}")
         except (HolderError, StoreError, RecordError) as exc:
             return Finding(reason_of(action.do), f"{action.do.value}: {exc}")

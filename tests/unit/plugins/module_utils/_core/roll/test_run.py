@@ -419,6 +419,7 @@ def test_an_abort_restores_no_host_that_is_about_to_go_down(store: Store, time: 
     clock = record.Clock(lambda: time.at, lambda: after("2026-01-01T00:00:00Z", time.at - began), time.sleep)
     found = run.abort(store, "abort", "bob", clock, until=began + 20)
     assert (found["answer"], found["ended"], found["waits_for"]) == ("wait", "out_of_time", ["a"])
+    assert found["changed"], "the roll has been stopped"
     assert store.roll.state is State.ABORTING  # nothing else of the roll goes on meanwhile
     found = run.abort(store, "abort", "bob", clock, until=began + 200)
     assert (found["answer"], found["order"]) == ("go", ["a"])

@@ -260,8 +260,9 @@ def test_a_holder_that_does_not_answer_has_not_let_go(
         assert client.held() == frozenset({"u"})
         assert client.held_for == {"u": ("run-1", 2)}
         assert "did not answer" in client.silent
-        with pytest.raises(HolderSilent):
+        with pytest.raises(HolderSilent) as caught:
             client.order(ORDER)
+        assert caught.value.sent
     assert client.held() == frozenset()  # it has ended: nothing listens any more
     assert client.silent == ""
 
@@ -283,6 +284,27 @@ def test_a_connection_that_the_holder_dropped_is_made_anew(served: SimpleNamespa
     client._sock.shutdown(2)
     assert client.held() == frozenset({"u"})
     client.close()
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_an_order_that_was_sent_may_be_carried_out_though_no_holder_starts(
+    served: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, sent: bool
+) -> None:
+    client = connect(served)
+
+    def no_start(*_where: Any) -> HolderClient:
+        raise HolderError("does not start")
+
+    monkeypatch.setattr(holder_client, "ensure_holder", no_start)
+    client._where = (client._where[0], served.path + "/none", client._where[2])
+    assert client._sock is not None
+    if sent:
+        client._sock.shutdown(2)
+    else:
+        client.close()
+    with pytest.raises(HolderError) as caught:
+        client.order(ORDER)
+    assert getattr(caught.value, "sent", False) is sent
 
 
 def test_no_holder(tmp_path: Path) -> None:
