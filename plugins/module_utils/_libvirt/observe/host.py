@@ -206,7 +206,8 @@ class Host:
 
     @property
     def capacity_mib(self) -> int:
-        return self.config.memory_mib or self.facts.memory_mib
+        """Once the host was read this asks it nothing."""
+        return self.config.memory_mib or (self._facts or self.facts).memory_mib
 
     def close(self) -> None:
         """Forget the connection; its objects with it."""
@@ -231,6 +232,7 @@ class Host:
             self._read_claims(now)
             self._read_domains(now, with_jobs)
             now.version = self.version
+            self.capacity_mib  # noqa: B018 - for who asks after this read, when the host may be away
         except HostUnreachable as exc:
             now.error = str(exc)
         except StoreError as exc:

@@ -156,7 +156,7 @@ class Observer:
             if (runs or brought) and key not in self.clean:
                 try:
                     autostart, persistent, marked = peer.arrival(uuid)
-                except libvirt.libvirtError:
+                except (HostUnreachable, libvirt.libvirtError):
                     obs.full = False
                     continue
                 if entry is not None and (autostart, persistent, marked) == (entry.autostart, entry.persistent, False):

@@ -14,6 +14,8 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, Job, Node, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host as host_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
@@ -22,6 +24,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
     HostNow,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.observe import Observer, node_of
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.peers import Peers
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.vm import unreadable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import Reservation
 
@@ -264,6 +267,38 @@ def test_of_a_peer_that_is_not_read_nothing_is_said(monkeypatch: pytest.MonkeyPa
     obs = fleet.observer.observe(None, 0.0, frozenset(), {})
     assert (obs.nodes["c"].reachable, obs.nodes["c"].message) == (False, "down")
     assert obs.sightings == {}
+
+
+@pytest.mark.parametrize(("declared", "there"), [(0, False), (GIB, True)])
+def test_a_peer_that_breaks_off_after_its_read_ends_no_run(
+    monkeypatch: pytest.MonkeyPatch, declared: int, there: bool
+) -> None:
+    """Its libvirtd is restarted: what was read of it holds, and of a VM that arrived there nothing is concluded."""
+    fleet = Fleet(monkeypatch)
+    monkeypatch.setattr(host_of, "libvirt", observe.libvirt)
+    monkeypatch.setattr(host_of, "read_host_facts", lambda _conn: SimpleNamespace(memory_mib=GIB))
+    monkeypatch.setattr(Host, "identity", "its own")
+    monkeypatch.setattr(Host, "version", (1, 0, 0))
+    alive = [True]
+
+    def dial(uri: str) -> Any:
+        if not alive[0]:
+            raise HostUnreachable(uri, "Connection refused")
+        return SimpleNamespace(isAlive=lambda: alive[0], getAllDomainStats=lambda *_flags: [], close=lambda: None)
+
+    peer = Host(HostConfig("b", "x://b", declared), dial)
+    monkeypatch.setattr(Host, "store", SimpleNamespace(names=list))
+    answered = peer.read(True)
+    assert not answered.error
+    if there:
+        answered.domains = {"u1": DomainNow("u1", "web", State.RUNNING, GIB)}
+    monkeypatch.setattr(Host, "group_of", lambda _self, _uuid: None)
+    alive[0] = False
+    monkeypatch.setattr(peer, "read", lambda _jobs: answered)
+    fleet.observer._peers = [peer]
+    fleet.observer._asked = Peers([peer])
+    obs = fleet.observer.observe(None, 0.0, frozenset(), {})
+    assert (obs.full, obs.sightings, obs.nodes["b"].capacity_mib) == (not there, {}, GIB)
 
 
 @pytest.mark.parametrize(("host", "uuid", "full"), [("b", "x", True), ("b", "u1", False)])
