@@ -365,7 +365,7 @@ def below(world: World) -> Iterator[None]:
         stack.enter_context(mock.patch.object(fleet, "agent_connected", agent_answers))
         for name, double in (("path_on_target", has), ("identity", number), ("same_file", same)):
             stack.enter_context(mock.patch.object(fleet, name, double))
-        for module in (fleet, roll, protected, drained, observe, connection, recovery):
+        for module in (fleet, roll, protected, drained, observe, connection, recovery, service):
             stack.enter_context(mock.patch.object(module, "libvirt", BINDING))
         for module in (fleet, service):
             stack.enter_context(mock.patch.object(module, "Host", host))

@@ -206,7 +206,6 @@ class Host:
 
     @property
     def capacity_mib(self) -> int:
-        """Once the host was read this asks it nothing."""
         return self.config.memory_mib or (self._facts or self.facts).memory_mib
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from ..domain.untrusted import digest_of, load_json
 from ..domain.xml import parse_domain
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host
-from ..store.volumes import StoreError
+from ..store.volumes import StoreError, VolumeTorn
 
 SCHEMA = 2
 
@@ -137,7 +137,7 @@ def write(kept: Kept, quorum_hosts: Iterable[Host], acts: bool = True) -> tuple[
     have, failed, changed, text = [], [], False, kept.to_json()
     for peer in quorum_hosts:
         try:
-            before = peer.store.read_record(f"protect.{kept.host}")
+            before = _read_whole(peer, kept.host)
             if before is None or _without_time(before) != _without_time(text):
                 changed = True
                 if not acts:
@@ -147,6 +147,14 @@ def write(kept: Kept, quorum_hosts: Iterable[Host], acts: bool = True) -> tuple[
         except (HostUnreachable, StoreError, libvirt.libvirtError) as exc:
             failed.append(f"{peer.name} ({exc})")
     return have, failed, changed
+
+
+def _read_whole(peer: Host, host: str) -> str | None:
+    """None: there is no copy, or its writer was killed."""
+    try:
+        return peer.store.read_record(f"protect.{host}")
+    except VolumeTorn:
+        return None
 
 
 def _without_time(text: str) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..._core.claims.admission import quorum_hosts
 from ..._core.model.observation import VM, Observation, Sighting
 from ..._core.model.policy import PolicyError
+from ..._core.model.record import RecordError
 from ..._core.reasons.reason import Finding, Reason
 from ..._core.recovery.record import Recovery, Step, Taken, unproven
 from ..._core.recovery.takeover import Safety
@@ -96,12 +98,13 @@ class Fleet:
     def safety(self, kept: Kept, guarded: bool, stays_off: bool) -> Safety:
         """Return what keeps a VM of the dead host from running twice. `guarded`: its guard asks the quorum hosts;
         `stays_off`: the user says that it stays off. What is kept of the other hosts is read only where the dead one
-        has locks at all. Raises RecordError."""
+        has locks at all; where it cannot be read that host has none."""
         locks, images = dict[str, str](), {self.host: kept.locked}
         for name in self.others if kept.lock or kept.locked else ():
-            theirs, _unread = protected.read(name, [host for other, host in self.others.items() if other != name])
-            if theirs is not None:
-                locks[name], images[name] = theirs.lock, theirs.locked
+            with suppress(RecordError):
+                theirs, _unread = protected.read(name, [host for other, host in self.others.items() if other != name])
+                if theirs is not None:
+                    locks[name], images[name] = theirs.lock, theirs.locked
         return Safety(guarded, kept.lock, locks, stays_off, images)
 
     def read(self) -> dict[str, HostNow]:

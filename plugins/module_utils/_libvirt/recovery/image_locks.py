@@ -12,9 +12,11 @@ import os
 import struct
 from collections.abc import Collection, Iterable
 
+from ..._core.model.record import RecordError
 from ..observe.host import Host
 from ..records.protected import Kept
 from ..store.names import split_generation
+from ..store.volumes import VolumeTorn
 
 # block/file-posix.c: a byte of its own for "nobody else may write" (RAW_LOCK_SHARED_BASE + BLK_PERM_WRITE).
 _NOBODY_WRITES = 201
@@ -27,12 +29,21 @@ def seen(own: Host, running_here: Collection[str]) -> list[str]:
     found: set[str] = set()
     for head in {split_generation(name)[0] for name in own.store.names()}:
         if head.startswith("protect.") and head != f"protect.{own.name}":
-            text = own.store.read_record(head)
-            kept = Kept.from_json(text) if text is not None else None
+            kept = _kept(own, head)
             for vm in kept.vms if kept is not None else ():
                 if kept is not None and vm.active and vm.uuid not in running_here:
                     found.update(_locked(kept.files.get(vm.uuid, ())))
     return sorted(found)
+
+
+def _kept(own: Host, volume: str) -> Kept | None:
+    """None: it is gone, or cannot be read. Then its host writes it anew, which it could not if each waited for the
+    others: all are of another version after an update."""
+    try:
+        text = own.store.read_record(volume)
+        return None if text is None else Kept.from_json(text)
+    except (VolumeTorn, RecordError):
+        return None
 
 
 def _locked(paths: Iterable[str]) -> list[str]:

@@ -22,7 +22,7 @@ from ..._core.recovery.proof import Kind, Proof, contradicted, given, has_booted
 from ..._core.recovery.record import Recovery, Step, unproven
 from ..._core.recovery.takeover import SERVES_WITHIN, Row, Safety, Verdict, goes_before, take_over
 from ..._core.roll.reboot import emptied_before
-from ..host.connection import keep_state
+from ..host.connection import HostUnreachable, keep_state, libvirt
 from ..observe.host import Host, HostConfig, HostNow
 from ..observe.peers import open_peer
 from ..records.protected import Kept
@@ -220,7 +220,11 @@ def _back(request: Request, fleet: Fleet, judged: Judgement, known: Recovery | N
     for number, back in enumerate(backs if acts else ()):
         request.ask()
         if back.fate is Fate.REMOVED:
-            host.domain(back.vm.uuid).undefineFlags(keep_state())
+            try:
+                host.domain(back.vm.uuid).undefineFlags(keep_state())
+            except (HostUnreachable, libvirt.libvirtError) as exc:
+                text = f"Its definition on {request.host} could not be removed: {exc}. Run recover again."
+                backs[number] = replace(back, fate=Fate.WAITS, message=text)
         elif back.fate is Fate.RETURNS and not fleet.withdraw(back.vm.uuid, back.vm.target):
             text = f"{back.vm.name} is still defined on {back.vm.target}, and was never started there. Run again."
             backs[number] = replace(back, fate=Fate.WAITS, message=text)

@@ -170,7 +170,7 @@ def test_every_result_has_the_vms_their_counts_and_the_certificate(made: Fleet, 
     assert found["findings"] == []
     assert set(found) - set(documented) - {"changed"} == set()
     for row in vms:
-        assert set(row) - set(documented[EXPECTED[module]]["contains"]) == set()
+        assert set(row) - set(documented[EXPECTED[module]]["contains"]) - {"judged"} == set()  # for the report alone
 
 
 @pytest.mark.parametrize("path", sorted(MODULES.glob("*.py")), ids=lambda path: path.stem)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -205,9 +206,24 @@ def test_without_the_guard_a_vm_is_started_where_the_locks_of_its_disk_were_seen
         for name in seen:
             theirs = Kept(name, "t", "boot", [], [], locked=["/nfs/db"])
             protected.write(theirs, [bed.Host(world, HostConfig(peer, peer)) for peer in "bcd" if peer != name])
+        world.volumes["b"]["protect.d.9"] = '{"schema": 1}'  # of another version: what it says is not known
         world.cut_power()
         assert go(world)["phase"] == ("Recovered" if target else "Blocked")
         assert elsewhere(world, "db") == [*target]
+
+
+def test_a_definition_that_libvirt_does_not_let_go_of_holds_up_no_other_vm(world: World) -> None:
+    world.cut_power()
+    go(world)
+    world.power_on()
+    refused = world.domains[DEAD]["db"].undefineFlags
+    world.domains[DEAD]["db"].undefineFlags = Mock(side_effect=bed.fakes.LibvirtError("it has 2 snapshots"))
+    result = recover(world)
+    assert result["phase"] == "Blocked" and list(world.domains[DEAD]) == ["db"]
+    (told,) = [row["message"] for row in result["vms"] if row["verdict"] == "waits"]
+    assert "it has 2 snapshots" in told
+    world.domains[DEAD]["db"].undefineFlags = refused
+    assert recover(world)["phase"] == "Returned" and not world.domains[DEAD]
 
 
 NETWORK = "<source protocol='nbd' name='{0}'><host name='192.0.2.9'/></source>"

@@ -54,4 +54,5 @@ def test_files_of_peers_running_vms_are_looked_at(monkeypatch: pytest.MonkeyPatc
         files = {"web": {"/nfs/web": 1, "/nfs/free": 2}, "db": {"/nfs/db": 3}, "off": {"/nfs/off": 4}}
         protected.write(Kept("a", "t", "boot", ["b"], ["b"], vms=vms, files=files), [own])
         protected.write(Kept("b", "t", "boot", ["a"], ["a"], vms=vms, files=files), [own])
+        own._volumes["protect.c.1"] = '{"schema": 1}'  # of another version, until that host is protected again
         assert image_locks.seen(own, {"db"}) == ["/nfs/web"]  # what runs here is locked by this host

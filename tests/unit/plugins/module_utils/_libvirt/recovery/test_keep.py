@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,6 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records import protected
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.records.protected import Kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import keep, nvram
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import VolumeTorn
 from ansible_collections.virtops.maintenance.tests.recover import bed
 
 XML = "<domain type='kvm'><name>web</name><uuid>web</uuid><memory>1</memory></domain>"
@@ -75,6 +77,14 @@ def test_only_what_changed_is_written(quorum_hosts: list[bed.Host]) -> None:
     quorum_hosts[0].world.power.discard("c")
     have, failed, changed = protected.write(kept("t3", autostart=True), quorum_hosts)
     assert (have, changed) == (["b", "d"], True) and failed[0].startswith("c (")
+
+
+def test_a_copy_whose_writer_was_killed_is_written_anew(
+    quorum_hosts: list[bed.Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quorum_hosts[0], "read_record", Mock(side_effect=VolumeTorn("no generation is whole")))
+    assert protected.write(kept(), quorum_hosts) == (["b", "c", "d"], [], True)
+    assert quorum_hosts[0].names() == ["protect.a.1"]
 
 
 def test_the_newest_is_believed_and_two_of_one_time_are_not(quorum_hosts: list[bed.Host]) -> None:
