@@ -168,9 +168,8 @@ class Host:
 
     @property
     def facts(self) -> HostFacts:
-        conn = self.conn
         if self._facts is None:
-            self._facts = read_host_facts(conn)
+            self._facts = read_host_facts(self.conn)
         return self._facts
 
     @property
@@ -206,7 +205,7 @@ class Host:
 
     @property
     def capacity_mib(self) -> int:
-        return self.config.memory_mib or (self._facts or self.facts).memory_mib
+        return self.config.memory_mib or self.facts.memory_mib
 
     def close(self) -> None:
         """Forget the connection; its objects with it."""
