@@ -6,7 +6,10 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +38,20 @@ def evicted(sim) -> list[str]:
     return [call.path for call in written(sim.requests("POST", "/eviction"))]
 
 
-def wait_until(true, what: str) -> None:
+def wait_until(true, what: str, going: subprocess.Popen[bytes] | None = None) -> None:
+    """`going`: the playbook that is to bring it about."""
     until = time.monotonic() + patience()
     while not true():
         assert time.monotonic() < until, what
+        assert going is None or going.poll() is None, f"the playbook has ended: {what}"
         time.sleep(0.1)
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """Its path is short: Python puts sockets there, and a longer one than 107 characters is none to Linux."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 def test_a_killed_playbook_starts_nothing_after_its_slice(sim, plays) -> None:
@@ -48,7 +60,7 @@ def test_a_killed_playbook_starts_nothing_after_its_slice(sim, plays) -> None:
         sim.add_vm(f"vm{number}", "n1", migrate_seconds="80")
     playbook = plays.start("drain", maintenance_hosts="n1", drain_limits={"outbound": 1})
     try:
-        wait_until(lambda: evicted(sim), "the first eviction")
+        wait_until(lambda: evicted(sim), "the first eviction", playbook)
         left = descendants(playbook.pid)
         os.kill(playbook.pid, signal.SIGKILL)
         playbook.wait()
@@ -83,7 +95,7 @@ def test_a_worker_of_a_killed_roll_begins_no_drain_and_no_restore(sim, plays, mo
     monkeypatch.setitem(plays._env, "VIRTOPS_TEST_RUN", str(os.getpid()))
     playbook = plays.start("rolling_maintenance", maintenance_hosts="n1", maintenance_reboot=False)
     try:
-        wait_until(lambda: any(host["stage"] == stage for host in roll_record(sim)["hosts"]), stage)
+        wait_until(lambda: any(host["stage"] == stage for host in roll_record(sim)["hosts"]), stage, playbook)
         workers = descendants(playbook.pid)
         for pid in workers:
             os.kill(pid, signal.SIGSTOP)
@@ -111,7 +123,9 @@ def test_after_a_kill_the_next_one_does_not_wait_for_a_lease(sim, plays, monkeyp
     monkeypatch.setitem(plays._env, "VIRTOPS_TEST_RUN", str(os.getpid()))
     going = plays.start(killed, maintenance_hosts="n1", maintenance_reboot=False)
     try:
-        wait_until(lambda: evicted(sim), "the eviction")
+        wait_until(lambda: evicted(sim), "the eviction", going)
+        for pid in (going.pid, *of_playbook(os.getpid())):  # at once: who sees another one's end gives the Lease back
+            os.kill(pid, signal.SIGSTOP)
         going.kill()
         while left := of_playbook(os.getpid()):
             for pid in left:
@@ -137,18 +151,16 @@ def test_after_a_kill_the_next_one_does_not_wait_for_a_lease(sim, plays, monkeyp
         ("rolling_maintenance", "nothing"),
     ],
 )
-def test_nothing_is_left_where_temporary_files_are(sim, plays, monkeypatch, tmp_path, playbook, way) -> None:
+def test_nothing_is_left_where_temporary_files_are(sim, plays, monkeypatch, tmp_path, temporary, playbook, way) -> None:
     """A roll left a payload of Ansible's and certificates there, each time: the call that renews its record was killed
     as it was. `kill -9` of all of the group, too, as a cancelled job does: workers have groups of their own."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setitem(plays._env, "TMPDIR", str(folder))
+    monkeypatch.setitem(plays._env, "TMPDIR", str(temporary))
     monkeypatch.setitem(plays._env, "VIRTOPS_TEST_RUN", str(os.getpid()))
     sim.add_vm("vm", "n1", migrate_seconds="60" if way != "nothing" else "5")
     going = plays.start(playbook, maintenance_hosts="n1", maintenance_reboot=False)
     try:
-        wait_until(lambda: evicted(sim), "the eviction")
-        assert [*folder.iterdir()], "a module is at work there"
+        wait_until(lambda: evicted(sim), "the eviction", going)
+        assert [*temporary.iterdir()], "a module is at work there"
         if way == "abort":
             assert plays.own("abort").returncode == 0
         elif way != "nothing":
@@ -160,19 +172,17 @@ def test_nothing_is_left_where_temporary_files_are(sim, plays, monkeypatch, tmp_
         for pid in of_playbook(os.getpid()):
             os.kill(pid, signal.SIGKILL)
     # What ansible-playbook has of its own (sockets of Python's multiprocessing) goes or stays with it.
-    assert [path.name for path in folder.iterdir() if not path.name.startswith("pymp-")] == []
+    assert [path.name for path in temporary.iterdir() if not path.name.startswith("pymp-")] == []
     left = {path.name[:13] for path in (tmp_path / "ansible" / "tmp").glob("*")}
     assert left <= ({"ansible-local"} if playbook == "drain" else set())
 
 
-def test_nor_by_the_other_playbooks(sim, plays, monkeypatch, tmp_path) -> None:
+def test_nor_by_the_other_playbooks(sim, plays, monkeypatch, tmp_path, temporary) -> None:
     """Each comes to its end here; one after the other, in one directory."""
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    monkeypatch.setitem(plays._env, "TMPDIR", str(folder))
+    monkeypatch.setitem(plays._env, "TMPDIR", str(temporary))
     sim.add_vm("vm", "n1", migrate_seconds="5")
     for name in ("preflight", "plan", "drain", "status", "restore"):
         done = plays.own(name, maintenance_hosts="n1")
         assert done.returncode == 0, done.stdout
-        assert [path.name for path in folder.iterdir()] == [], name
+        assert [path.name for path in temporary.iterdir()] == [], name
         assert [path.name for path in (tmp_path / "ansible" / "tmp").glob("*")] == [], name
