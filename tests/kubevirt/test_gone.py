@@ -208,6 +208,20 @@ def test_a_guest_that_crashes_is_told_as_that_and_holds_up_nothing(sim, operator
 
 
 @pytest.mark.parametrize("strategy", ["Manual", "Always"])
+def test_a_crash_is_told_by_an_event_that_comes_after_the_phase(
+    sim, operator, strategy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """virt-handler updates the VMI, and then has its event sent by another thread."""
+    sim.add_vm("vm", "n1", run_strategy=strategy, **LIVES_LONG)
+    go_on = begin(sim, operator, phase="Running")
+    told = sim.world.event
+    monkeypatch.setattr(sim.world, "event", lambda *what: sim.world.later(8.0, lambda: told(*what)))
+    sim.call(lambda: handler.crash(sim.world, "default", "vm"))
+    vm = row(go_on(), "vm")
+    assert (vm["verdict"], vm["reason"]) == ("cold_moved" if strategy == "Always" else "blocked", "VMCrashed"), vm
+
+
+@pytest.mark.parametrize("strategy", ["Manual", "Always"])
 def test_a_guest_that_kubevirt_ends_for_its_broken_post_copy_is_told_in_its_words(sim, operator, strategy) -> None:
     sim.add_vm("vm", "n1", run_strategy=strategy, migrate_seconds="3", migrate_result="crash")
     go_on = begin(sim, operator)

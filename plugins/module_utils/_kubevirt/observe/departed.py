@@ -47,7 +47,8 @@ class DepartedVMs:
         self._asked: dict[str, float] = {}  # uuid -> when (this slice's clock)
         self._departed: dict[str, tuple[Obj | None, Obj | None]] = {}  # uuid -> its VMI, its VM
         self._events: dict[str, str] = {}
-        self._crashes: dict[str, bool] = {}  # UID of an instance that is gone
+        # UID of an instance that has ended -> when it was first asked for, when last, and whether it crashed
+        self._crashes: dict[str, tuple[float, float, bool]] = {}
         self._failed: dict[str, float] = {}  # UID of a migration that is Failed -> since when (this slice's clock)
         self._left: dict[str, float] = {}  # UID of a migration -> since when its VM is not here (this slice's clock)
         self._listed = False  # those that moved, in this slice
@@ -203,12 +204,21 @@ class DepartedVMs:
 
     def crashed(self, known: Instance) -> bool:
         """Did its QEMU die? Phase Failed is also what a pod that was collected leaves, and the instance
-        may be gone by now: virt-handler's event tells."""
-        if known.uid not in self._crashes:
+        may be gone by now: virt-handler's event tells, which it sends after the phase."""
+        now = time.monotonic()
+        first, asked, told = self._crashes.get(known.uid, (now, -1e9, False))
+        if not told and asked - first < facts.REASON_COMES and now - asked >= _ASK_AGAIN:
             old = {"metadata": {"namespace": known.namespace, "name": known.name, "uid": known.uid}}
             texts = [str(event.get("message", "")) for event in migration_api.events(self._client, old)]
-            self._crashes[known.uid] = any(text.endswith("crashed.") for text in texts)
-        return self._crashes[known.uid]
+            told = any(text.endswith("crashed.") for text in texts)
+            self._crashes[known.uid] = first, now, told
+        return told
+
+    def crash_may_be_told(self, known: Instance, vmi: Obj) -> bool:
+        """It has just failed, and no event says yet that it crashed."""
+        first, _asked, told = self._crashes.get(known.uid, (-1e9, 0.0, False))
+        past = time.time() - facts.seconds(facts.entered(vmi)) > facts.REASON_COMES
+        return not (told or past) and time.monotonic() - first < facts.REASON_COMES
 
     # How attempts ended
 

@@ -270,8 +270,13 @@ class Observer:
             self.gaps.pop(uuid, None)
         crashed = facts.phase(vmi) == "Failed" and self._departed.crashed(known)
         back = deletion.ends(vmi) and self._departed.starts_again(uuid, vmi)
-        gone = over and not back
+        unsettled = entry is None or not (entry.ending or entry.asked_to_stop)
+        doubt = unsettled and not back and facts.phase(vmi) == "Failed"
+        doubt = doubt and self._departed.crash_may_be_told(known, vmi)
+        gone = over and not (back or doubt)
         ending = deletion.ending(vmi, back, crashed, self._departed.namespace_ends)
+        if doubt:
+            ending = Finding(Reason.StoppedByItself, f"Its instance on {self.node} has failed: why is not told yet.")
         if over and known.maker:
             obs.ended[uuid] = deletion.deleted_finding(known)
         if ending is not None and (entry is None or not entry.asked_to_stop):
