@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
-from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import AccessDenied
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.errors import AccessDenied, NoAnswer
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.failures import (
     MigrationRefused,
     VMNotHere,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migration.model import WantedState
 from ansible_collections.virtops.maintenance.tests.kubevirt.one_vm import full, nowhere, vm, writes
 from kubesim.kinds import NODES, VMIMS, VMIS, VMS
 from kubesim.reading import full_quota
@@ -173,6 +175,40 @@ def test_trouble_of_the_api_is_everyday(sim, one) -> None:
     found = one.migrate()
     assert found["phase"] == "Migrated"
     assert len(sim.all(VMIMS)) == 1
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_a_server_that_is_busy_for_a_moment_ends_nothing(sim, one, code) -> None:
+    """Whichever write it meets: that of the note, of the migration, or of what the note then says of it."""
+    for number in range(3):
+        sim.add_vm(f"vm{number}", "n1")
+        passed = iter(range(number))
+        # The first `number` notes are let through.
+        sim.api.faults.plan(code, 1, lambda method, _path, passed=passed: method == "PATCH" and next(passed, -1) < 0)
+        found = one.migrate(name=f"vm{number}")
+        assert found["phase"] == "Migrated", (number, vm(found))
+
+
+@pytest.mark.parametrize("want", ["migrate", "abort"])
+def test_a_write_that_nobody_answers_is_not_taken_for_one_that_is_refused(
+    sim, one, want, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who called is told that, and calls again."""
+    sim.add_vm("vm", "n1", migrate_seconds="20")
+    if want == "abort":
+        one.begin("Running")
+    asked, silent = Client.request, iter([True])
+
+    def request(self, method, path, *args, **kwargs):
+        if method == ("DELETE" if want == "abort" else "PATCH") and next(silent, False):
+            raise NoAnswer(0, "connection refused", f"{method} {path}")
+        return asked(self, method, path, *args, **kwargs)
+
+    monkeypatch.setattr(Client, "request", request)
+    again = one.request(WantedState.ABORTED if want == "abort" else WantedState.MIGRATED)
+    with pytest.raises(NoAnswer):
+        one.run(again)
+    assert one.run(again)["phase"] == ("Active" if want == "abort" else "Migrated")
 
 
 def test_virt_api_down_is_a_reason(sim, one) -> None:

@@ -194,6 +194,8 @@ class Migrator:
         except AccessDenied:
             raise
         except KubeError as exc:
+            if exc.code == 0 and step.do is not Do.CREATE:
+                raise  # nobody has refused it
             if exc.code != 409 and exc.code not in _PASSES:
                 return self._refused(exc)
             if exc.code != 409 and step.do is not Do.CREATE:

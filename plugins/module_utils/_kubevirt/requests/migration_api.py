@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..api.client import MERGE, Client, only
+from ..api.client import Client, only
 from ..api.errors import AccessDenied, KubeError
 from ..objects import facts, names
 from .withdrawal import not_begun
@@ -28,8 +28,7 @@ def sign(client: Client, vmi: Obj, note: Mapping[str, Any], version: str = "") -
     if version:
         meta["resourceVersion"] = version
     path = names.kubevirt(namespace, "virtualmachineinstances", name)
-    patch = {"metadata": meta}
-    return client.request("PATCH", path, patch, content_type=MERGE, retry=False)
+    return client.merge(path, {"metadata": meta})
 
 
 def create(
