@@ -27,6 +27,8 @@ from .shared_storage import covering_pool
 RESTS = 120.0  # seconds since its last change
 MOST = 5  # files that are compared
 TOKEN = "virtops-token-"
+LOOKS, LOOK_PAUSE = 20, 0.25  # how often, and with how many seconds between, for another one's look to end
+_pause = time.sleep
 _NO_VOLUME = 50  # VIR_ERR_NO_STORAGE_VOL
 _NUMBERED = (LOCAL_FS | SHARED_FS) - {"cifs", "smb3", "smbfs"}
 
@@ -178,8 +180,7 @@ def identity(path: str) -> int:
 def pool_at(conn: Any, folder: str, name: str | None) -> Iterator[Any]:
     """The host's pool of that directory; one of ours for the moment, where it has none."""
     if name is None:
-        name = LOOK_POOL + uuid.uuid4().hex
-        pool = conn.storagePoolCreateXML(_pool_xml(name, folder), 0)
+        pool = _look_pool(conn, folder)
     else:
         pool = conn.storagePoolLookupByName(name)
         try:
@@ -190,9 +191,38 @@ def pool_at(conn: Any, folder: str, name: str | None) -> Iterator[Any]:
     try:
         yield pool
     finally:
-        if name.startswith(LOOK_POOL):
+        if name is None:
             with suppress(libvirt.libvirtError):
                 pool.destroy()  # it ends; what is in its directory stays
+
+
+def _look_pool(conn: Any, folder: str) -> Any:
+    """Make it. libvirt has one pool for a directory: the look of another drain is waited for, and where that was
+    killed, its pool is taken over."""
+    for left in reversed(range(LOOKS)):
+        try:
+            return conn.storagePoolCreateXML(_pool_xml(LOOK_POOL + uuid.uuid4().hex, folder), 0)
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() != libvirt.VIR_ERR_OPERATION_FAILED:
+                raise
+            theirs = _looks_at(conn, folder)
+            if not left and theirs:
+                theirs[0].refresh(0)
+                return theirs[0]
+            if not left or not (theirs or left == LOOKS - 1):  # it may have ended since
+                raise
+        _pause(LOOK_PAUSE)
+    raise AssertionError
+
+
+def _looks_at(conn: Any, folder: str) -> list[Any]:
+    """Pools of other looks at this directory."""
+    found = []
+    for pool in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+        with suppress(libvirt.libvirtError):  # it has ended
+            there = parse_xml(pool.XMLDesc(0)).findtext("target/path") or ""
+            found += [pool] if pool.name().startswith(LOOK_POOL) and there.rstrip("/") == folder else []
+    return found
 
 
 def _seen_there(pool: Any, name: str) -> FileSeen | None:

@@ -20,6 +20,7 @@ from typing import Any
 from ..blockers.disk_chains import NOT_READ, Header, parse_header, read_header
 from ..domain.untrusted import parse_xml
 from ..host.connection import libvirt
+from ..host.facts import LOOK_POOL
 from ..host.mounts import path_is_shared_fs
 from ..store import copied_disks
 from ..store.volumes import Store, StoreError
@@ -197,6 +198,8 @@ class TargetVolumes:
 
     def _pool_at(self, folder: str) -> Any:
         for pool in self._conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+            if pool.name().startswith(LOOK_POOL):
+                continue  # it ends in a moment
             root = parse_xml(pool.XMLDesc(0))
             if (root.findtext("target/path") or "").rstrip("/") == folder:
                 return pool

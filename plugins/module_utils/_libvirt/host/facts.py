@@ -246,7 +246,8 @@ def _pools(pools: list[Any]) -> dict[str, PoolFacts]:
         xml = _or_none(functools.partial(pool.XMLDesc, 0))
         if xml is not None:
             fact = parse_pool(xml)
-            facts[fact.name] = fact
+            if not fact.name.startswith(LOOK_POOL):  # another one's, and gone in a moment
+                facts[fact.name] = fact
     return facts
 
 

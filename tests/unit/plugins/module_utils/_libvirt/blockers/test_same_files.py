@@ -18,7 +18,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.block
     Shown,
     same_file,
 )
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts, PoolFacts
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import facts
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import (
+    LOOK_POOL,
+    HostFacts,
+    PoolFacts,
+)
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 assert _spec is not None and _spec.loader is not None
@@ -172,6 +177,48 @@ def test_what_libvirt_refuses_there_is_not_shown(here: Path, monkeypatch) -> Non
     shown = ask(target, acts=True)
     assert shown.same is False
     assert "access denied" in shown.why
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "was left by one that was killed"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_look_of_another_drain_is_no_word_of_the_target(
+    here: Path, monkeypatch: pytest.MonkeyPatch, ends: bool, listed: bool
+) -> None:
+    """libvirt has one pool for a directory. `listed`: the target was read just then."""
+    target, others, calls = Target(here, here, pool=False), [f"{LOOK_POOL}1f"], list[str]()
+    if listed:
+        pool = SimpleNamespace(XMLDesc=lambda _flags: f"<pool type='dir'><name>{others[0]}</name></pool>")
+        assert not facts._pools([pool])
+    binding = fakes.Binding()
+    monkeypatch.setattr(same_files, "libvirt", binding)
+
+    def ends_now(_seconds: float) -> None:
+        calls.append("waited")
+        if ends and len(calls) == 2:
+            others.clear()
+
+    def end_theirs() -> None:
+        others.clear()
+        calls.append("theirs ended")
+
+    def create(xml: str, flags: int) -> Any:
+        if others:
+            text = f"operation failed: Storage source conflict with pool: '{others[0]}'"
+            raise fakes.LibvirtError(text, binding.VIR_ERR_OPERATION_FAILED)
+        return Target.storagePoolCreateXML(target, xml, flags)
+
+    def there(_flags: int) -> list[Any]:
+        xml = f"<pool type='dir'><target><path>{here}</path></target></pool>"
+        theirs = {"storageVolLookupByName": target.storageVolLookupByName, "destroy": end_theirs}
+        theirs["refresh"] = target.refresh
+        return [SimpleNamespace(name=lambda name=name: name, XMLDesc=lambda _flags: xml, **theirs) for name in others]
+
+    monkeypatch.setattr(same_files, "_pause", ends_now, raising=False)
+    monkeypatch.setattr(target, "storagePoolCreateXML", create)
+    monkeypatch.setattr(target, "listAllStoragePools", there, raising=False)
+    assert ask(target, acts=True) == Shown(True)
+    assert target.calls == (["pool made", "pool ended"] if ends else ["refreshed"])
+    assert ("theirs ended" in calls) is not ends
 
 
 def test_each_directory_is_looked_at_once(here: Path) -> None:
