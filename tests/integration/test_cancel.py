@@ -18,8 +18,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.full]
 
 
 @pytest.mark.parametrize(
-    ("way", "then", "stage", "events"),
-    [("SIGKILL", "again", "draining", 30), ("SIGKILL", "abort", "draining", 30), ("container", "again", "at work", 3)],
+    ("way", "then", "stage", "events"), [("SIGKILL", "again", "draining", 30), ("SIGKILL", "abort", "draining", 30)]
 )
 def test_what_was_cancelled_carries_on_or_is_given_back(
     shared: Callable[[int], Lab], way: str, then: str, stage: str, events: int

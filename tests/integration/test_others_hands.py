@@ -27,8 +27,7 @@ def lab(shared: Callable[[int], Lab]) -> Iterator[Lab]:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("autostart", [False, True])
-@pytest.mark.parametrize("again", ["drain", "restore"])
+@pytest.mark.parametrize(("again", "autostart"), [("drain", True), ("restore", False)])
 def test_what_the_owner_moved_after_a_failed_drain_stays_defined(lab: Lab, autostart: bool, again: str) -> None:
     """By virsh's default flags: it is transient on host-b, and its definition stays on host-a."""
     source, target = lab.host("host-a"), lab.host("host-b")

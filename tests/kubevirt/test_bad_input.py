@@ -29,7 +29,6 @@ def alone(plays: Plays, folder: Path, role: str, **variables: Any) -> tuple[int,
     ("role", "name", "value", "words"),
     [
         ("drain", "drain_limits", '{"outbound":1}', "expected a dict; as an extra var: "),
-        pytest.param("drain", "drain_allow_stop", "true ", "expected true or false", marks=full),
         pytest.param("restore", "restore_timeout", 5, "is not a variable of this", marks=full),
         pytest.param("preflight", "maintenance_memory", "12G", "without a unit", marks=full),
         pytest.param("plan", "maintenance_link_mib_s", "0", "a number above 0", marks=full),
@@ -55,13 +54,15 @@ def test_a_node_of_another_name_is_named_and_so_is_the_variable_for_it(sim, play
 
 
 @full
-@pytest.mark.parametrize("node", ["../../pods", "n2/../n1", "n1?x=y", "n1/status"])
-def test_a_node_that_cannot_be_is_no_path(sim, plays, tmp_path, node: str) -> None:
-    for role in ("drain", "restore", "preflight"):
-        code, text = alone(plays, tmp_path, role, **{f"{role}_node": node})
-        assert code == 2
-        assert f"There is no node {node} in this cluster." in text, text
-        assert "failed_when" not in text
+@pytest.mark.parametrize(
+    ("role", "node"),
+    [("drain", "../../pods"), ("drain", "n1/status"), ("restore", "n2/../n1"), ("preflight", "n1?x=y")],
+)
+def test_a_node_that_cannot_be_is_no_path(sim, plays, tmp_path, role: str, node: str) -> None:
+    code, text = alone(plays, tmp_path, role, **{f"{role}_node": node})
+    assert code == 2
+    assert f"There is no node {node} in this cluster." in text, text
+    assert "failed_when" not in text
     assert written(sim.log) == []
     assert not [call for call in sim.log if "/nodes/" in call.path]
 
@@ -111,6 +112,9 @@ def test_an_error_of_the_module_is_the_headline(sim, plays) -> None:
     assert done.returncode == 2
     assert "failed_when" not in done.stdout
     assert "[ERROR]: Task failed: Module failed: pods.grace_period is -5" in done.stdout
+    done = plays.own("drain", maintenance_hosts="n1", drain_on_not_migratable="save")
+    assert done.returncode == 2
+    assert "value of on_not_migratable must be one of: block, shutdown, skip" in done.stdout
 
 
 @full

@@ -12,7 +12,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.pref
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.preflight.info import read_node
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.check_mode import plan
 from kubesim.kinds import NODES
-from kubesim.reading import evictions, row
+from kubesim.reading import row
 
 
 def quota(sim) -> None:
@@ -74,16 +74,6 @@ def test_what_the_preflight_calls_a_blocker_check_mode_does_not_promise(sim, ope
         found = in_check_mode(request, passed)
         assert found["would_stay"] == [] and "default/vm" in [act["vm"] for act in found["planned"]]
         assert row(read_node(request, passed), "vm")["reason"] == ""
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("plant", ASKED)
-def test_a_drain_asks_all_the_same_and_waits_until_pending_timeout(sim, operator, plant) -> None:
-    """What preflight and check mode say of it."""
-    sim.add_vm("vm", "n1")
-    plant(sim)
-    found = operator.drain(pending_timeout=1.0)
-    assert found["phase"] == "Blocked" and evictions(sim) == ["vm"], found
 
 
 @pytest.mark.full

@@ -202,19 +202,10 @@ def test_a_restore_closes_what_was_opened(sim, plays) -> None:
 @pytest.mark.full
 def test_a_stopped_vm_has_its_after_again_once_it_runs(sim, plays) -> None:
     sim.add_vm("web", "n1", strategy="None", run_strategy="Manual", **WEB)
-    assert plays.run(ON["drain"], drain_allow_stop=True).returncode == 0
-    assert [line[5] for line in plays.told] == ["pending", "stopped"]
-    assert plays.run(ON["restore"]).returncode == 0
-    assert [line[1] for line in plays.told] == ["before", "after", "after"]
-    assert sim.running("web") and clean(sim)
-
-
-@pytest.mark.full
-def test_in_a_roll_too_a_stopped_vm_has_its_after_once_it_runs(sim, plays) -> None:
-    sim.add_vm("web", "n1", strategy="None", run_strategy="Manual", **WEB)
     done = plays.run("rolling_maintenance", drain_allow_stop=True, maintenance_reboot=False)
     assert done.returncode == 0, done.stdout
     assert [line[1] for line in plays.told] == ["before", "after", "after"]
+    assert [line[5] for line in plays.told[:2]] == ["pending", "stopped"]
     assert sim.running("web") and clean(sim)
 
 
@@ -244,31 +235,18 @@ def test_a_hook_without_its_file_is_told_before_anything_is_done(sim, plays) -> 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("broken", [None, "- name: ["])
-def test_a_restore_without_its_hook_is_no_success(sim, plays, broken: str | None) -> None:
+def test_a_restore_without_its_hook_is_no_success(sim, plays) -> None:
     """It ended with exit code 0, and record and cordon stayed."""
     sim.add_vm("web", "n1", **WEB)
     plays.hooks(out=[TELL, REFUSE])
     assert plays.run(ON["drain"]).returncode != 0
     (plays.folder / "back.yml").unlink()
-    if broken:
-        (plays.folder / "back.yml").write_text(broken, encoding="utf-8")
     done = plays.run("restore")
     assert done.returncode != 0, done.stdout
     assert "back.yml" in done.stdout and "Nothing was done." in " ".join(done.stdout.split())
     assert sim.find(NODES, "n1")["spec"]["unschedulable"] is True
     plays.hooks(back=[TELL])
     assert plays.run("restore").returncode == 0 and clean(sim)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("meta", ["end_role", "end_host", "end_play"])
-def test_a_hook_that_leaves_the_drain_is_no_success(sim, plays, meta: str) -> None:
-    sim.add_vm("web", "n1", **WEB)
-    plays.hooks(out=[{"ansible.builtin.meta": meta}])
-    done = plays.run("rolling_maintenance", maintenance_reboot=False)
-    assert done.returncode != 0 and sim.node_of("web") == "n1", done.stdout
-    assert "Out: n1" in done.stdout or "The roll stopped at n1" in done.stdout
 
 
 @pytest.mark.full

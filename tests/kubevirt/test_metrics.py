@@ -71,48 +71,42 @@ def test_the_document_has_the_dirty_rate_by_one_request(sim, operator, source) -
     assert set(rates(look(operator, None)).values()) == {None} and len(asked(sim)) == 1
 
 
-def test_a_rule_decides_by_the_dirty_rate(sim, operator, source) -> None:
+def test_a_rule_decides_by_the_dirty_rate_and_is_undecided_without(sim, operator, source) -> None:
     sim.add_vm("fast", "n1", dirty_rate="250")
     sim.add_vm("slow", "n1", dirty_rate="5")
-    found = operator.drain(rules=[BUSY], metrics=source, external_timeout=1.0)
-    assert row(found, "fast")["reason"] == "ExternalOwnerTimedOut"
-    assert row(found, "slow")["verdict"] == "moved"
-    assert sim.node_of("fast") == "n1" and evictions(sim) == ["slow"]
-
-
-def test_what_the_server_does_not_tell_undecides_the_rule(sim, operator, source) -> None:
-    sim.add_vm("fast", "n1", dirty_rate="250")
     sim.add_vm("silent", "n1")
     found = operator.drain(rules=[BUSY], metrics=source, external_timeout=1.0)
-    assert row(found, "silent")["reason"] == "Undecided"
-    assert "dirty_rate" in row(found, "silent")["message"]
-    assert evictions(sim) == [] and "warnings" not in found
+    assert row(found, "fast")["reason"] == "ExternalOwnerTimedOut" and row(found, "slow")["verdict"] == "moved"
+    assert row(found, "silent")["reason"] == "Undecided" and "dirty_rate" in row(found, "silent")["message"]
+    assert evictions(sim) == ["slow"] and "warnings" not in found
 
 
-@pytest.mark.parametrize(
-    ("reply", "text"),
-    [
-        ((401, "Unauthorized"), "answered 401 (it does not accept the token): Unauthorized."),
-        ((403, "Forbidden\n"), "answered 403 (the token may not query): Forbidden."),
-        ((302, ""), "answered 302."),
-        ((503, '{"status": "error", "error": "loading"}'), "answered 503: loading."),
-        ((200, "<html>\n log in"), "did not answer with Prometheus JSON: <html> log in."),
-        ((200, "[]"), "did not answer with Prometheus JSON: []."),
-        ((200, '{"status": "error", "error": "too many"}'), "answered an error: too many."),
-        (
-            (200, '{"status": "success", "data": {"resultType": "vector", "result": [{}]}}'),
-            "answered in a form that is not Prometheus's: ",
-        ),
-    ],
-)
-def test_a_server_that_fails_is_a_warning(sim, operator, source, reply, text) -> None:
+REPLIES = [
+    ((401, "Unauthorized"), "answered 401 (it does not accept the token): Unauthorized."),
+    ((403, "Forbidden\n"), "answered 403 (the token may not query): Forbidden."),
+    ((302, ""), "answered 302."),
+    ((503, '{"status": "error", "error": "loading"}'), "answered 503: loading."),
+    ((200, "<html>\n log in"), "did not answer with Prometheus JSON: <html> log in."),
+    ((200, "[]"), "did not answer with Prometheus JSON: []."),
+    ((200, '{"status": "error", "error": "too many"}'), "answered an error: too many."),
+    (
+        (200, '{"status": "success", "data": {"resultType": "vector", "result": [{}]}}'),
+        "answered in a form that is not Prometheus's: ",
+    ),
+]
+
+
+def test_a_server_that_fails_is_a_warning(sim, operator, source) -> None:
     sim.add_vm("fast", "n1", dirty_rate="250")
-    sim.api.metrics.reply = reply
+    for reply, text in REPLIES:
+        sim.api.metrics.reply = reply
+        found = look(operator, source, [BUSY])
+        assert row(found, "fast")["reason"] == "Undecided"
+        (warning,) = found["warnings"]
+        assert warning.startswith(f"The metrics server {sim.metrics_url} {text}")
+        assert "uses its `unknown` answer" in warning and SECRET not in json.dumps(found)
     found = operator.drain(rules=[BUSY], metrics=source)
-    assert row(found, "fast")["reason"] == "Undecided" and sim.node_of("fast") == "n1"
-    (warning,) = found["warnings"]
-    assert warning.startswith(f"The metrics server {sim.metrics_url} {text}")
-    assert "uses its `unknown` answer" in warning and SECRET not in json.dumps(found)
+    assert row(found, "fast")["reason"] == "Undecided" and sim.node_of("fast") == "n1" and found["warnings"]
     go_on = [{**BUSY, "unknown": "next"}]
     assert operator.drain(rules=go_on, metrics=source)["phase"] == "Drained"
 

@@ -62,7 +62,7 @@ def test_cpu_that_nobody_has_free_is_named(sim, operator) -> None:
     assert planned["fits"] and planned["steps"][0]["moves"][0]["target"] == "n2"
 
 
-def test_a_vm_under_way_requests_its_cpu_on_both_nodes(sim, operator) -> None:
+def test_a_vm_under_way_requests_its_cpu_and_memory_on_both_nodes(sim, operator) -> None:
     cpus(sim, "db", "8")
     client = Client(operator.auth)
     found = preflight_read.read(client)
@@ -72,8 +72,10 @@ def test_a_vm_under_way_requests_its_cpu_on_both_nodes(sim, operator) -> None:
     there["metadata"]["uid"] = "another"
     there["spec"]["nodeName"] = "n2"
     found.pods.append(there)
-    hosts = {h["name"]: h["committed_cpu_milli"] for h in fleet_of(found, "None")["hosts"]}
-    assert hosts == {"n1": 0, "n2": 8000, "n3": 0}
+    hosts = fleet_of(found, "None")["hosts"]
+    assert {h["name"]: h["committed_cpu_milli"] for h in hosts} == {"n1": 0, "n2": 8000, "n3": 0}
+    memory = {h["name"]: h["committed_mib"] for h in hosts}
+    assert memory["n1"] == 0 < memory["n2"]  # nobody else gets what its target pod requests
 
 
 def test_what_a_pod_requests_is_what_the_scheduler_counts() -> None:

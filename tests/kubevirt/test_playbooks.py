@@ -43,21 +43,6 @@ def test_what_blocks_fails_the_playbook_and_says_why(sim, plays) -> None:
     assert "stuck  restored" not in back.stdout  # nothing was ever done with it
 
 
-@pytest.mark.full
-def test_a_roll_over_all_nodes_stops_nothing(sim, plays) -> None:
-    for node in ("n1", "n2", "n3"):
-        for number in range(2):
-            sim.add_vm(f"{node}-{number}", node, migrate_seconds="1")
-    done = plays.own("rolling_maintenance", maintenance_hosts="all", maintenance_reboot=False)
-    assert done.returncode == 0, done.stdout
-    uids = [c for c in sim.requests("DELETE") if "virtualmachineinstances/" in c.path]
-    assert uids == [] and sim.leftovers() == []
-    for node in ("n1", "n2", "n3"):
-        assert not sim.find(NODES, node)["spec"].get("unschedulable")
-        for number in range(2):
-            assert sim.node_of(f"{node}-{number}") != ""
-
-
 def test_check_mode_writes_nothing(sim, plays) -> None:
     sim.add_vm("vm", "n1")
     before = len(sim.log)
@@ -82,15 +67,6 @@ def test_check_mode_tells_times_and_warns_of_what_would_stay(sim, plays) -> None
     text = " ".join(done.stdout.split())
     why = "because of default/stuck (DisksNotLiveMigratable)."
     assert f"n1 would not become Drained {why}" in text
-
-
-@pytest.mark.full
-def test_a_wrong_option_is_one_clear_error(sim, plays) -> None:
-    done = plays.own("drain", maintenance_hosts="n1", drain_on_not_migratable="save")
-    assert done.returncode != 0
-    assert "value of on_not_migratable must be one of: block, shutdown, skip" in done.stdout
-    done = plays.own("drain", maintenance_hosts="n1", drain_max_attempts=0)
-    assert "max_attempts must be 1 or more, not 0" in done.stdout
 
 
 @pytest.mark.full

@@ -75,6 +75,8 @@ def test_a_roll_that_goes_well_is_a_page(sim, plays) -> None:
     table = [line.split() for line in lines if re.match(r"(n\d|roll \w+) +(done|3 of 3 done) ", line)]
     assert [row[0] for row in table] == ["n1", "n2", "n3", "roll"], done.stdout
     assert int(table[-1][6]) == len(moved) >= len(names), done.stdout
+    assert [call for call in sim.requests("DELETE") if "virtualmachineinstances/" in call.path] == sim.leftovers() == []
+    assert all(map(sim.node_of, names)) and not any(node["spec"].get("unschedulable") for node in sim.all(NODES))
 
 
 @pytest.mark.full
@@ -157,16 +159,6 @@ def test_a_playbook_whose_roll_is_taken_over_ends(sim, plays) -> None:
     sim.edit(QUOTAS, "tight", lambda o: o["spec"]["hard"].update(pods=str(pods + 1)), "default")
     assert other.wait(LONGEST) == 0
     assert is_at(sim, "n1", "done")
-
-
-@pytest.mark.full
-def test_what_was_moved_before_the_roll_is_not_told_again(sim, plays) -> None:
-    """It was printed with the time of now, as if the roll had moved it."""
-    sim.add_vm("vm", "n1")
-    words = {"maintenance_hosts": "n1", "maintenance_reboot": False}
-    assert "default/vm -> " in plays.own("drain", maintenance_hosts="n1").stdout
-    done = plays.own("rolling_maintenance", **words)
-    assert done.returncode == 0 and "default/vm -> " not in done.stdout, done.stdout
 
 
 @pytest.mark.full

@@ -52,7 +52,7 @@ def test_a_drain_moves_all_and_leaves_nothing(older: Any, version: tuple[int, in
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("version", [(1, 3), (1, 6), (1, 7), (1, 8)])
+@pytest.mark.parametrize("version", [(1, 6), (1, 7)])
 @pytest.mark.parametrize(
     ("phase", "knobs"), [("PreparingTarget", {"prepare": "hang"}), ("Running", {"migrate_seconds": "1000"})]
 )

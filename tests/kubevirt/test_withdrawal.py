@@ -49,11 +49,10 @@ def test_a_withdrawal_without_a_right_names_it_and_ends(sim, operator, monkeypat
     assert operator.restore()["phase"] == "Active" and clean(sim)
 
 
-@pytest.mark.parametrize("attempts", [1, 3])
-def test_a_migration_that_is_given_up_leaves_its_slot_whatever_the_back_off(sim, operator, attempts) -> None:
+def test_a_migration_that_is_given_up_leaves_its_slot_whatever_the_back_off(sim, operator) -> None:
     """It is stuck in the preparation of its target: an abort alone is put off for ever."""
     sim.add_vm("vm", "n1", prepare="hang")
-    found = operator.drain(max_attempts=attempts, pending_timeout=2.0, backoff=0.1)
+    found = operator.drain(max_attempts=1, pending_timeout=2.0, backoff=0.1)
     assert found["phase"] == "Blocked"
     assert row(found, "vm")["reason"] == "TargetPreparation"
     left = [m["status"]["phase"] for m in sim.all(VMIMS) if m["status"]["phase"] != "Failed"]
