@@ -39,6 +39,10 @@ def _resumed(times: int) -> list[str]:
     return [f"post-copy resumed{f' {times} times' if times > 1 else ''}"] if times else []
 
 
+class PausedByOwner(Exception):
+    """Its owner has paused it: it is not migrated, since afterwards it could not be told."""
+
+
 class ClaimGone(Exception):
     """Its place on the target was given to others: it does not begin."""
 
@@ -181,22 +185,29 @@ class Job:
             dom = self.local.conn.lookupByUUIDString(self.order.uuid)
             if outgoing_job(dom) is not None:  # of a holder that died
                 return self._watch()
-            if dom.state()[0] == PAUSED:
-                # By its owner, a moment ago. Not migrated: afterwards it could not be told.
-                text = "it was paused before the migration began"
-                return ended(self.order, Reason.StateNotLiveMigratable, text, self.order.node)
+            self._check_runs(dom)
             self._call(dom)
+        except PausedByOwner as exc:
+            error, reason = str(exc), Reason.StateNotLiveMigratable
         except DisksError as exc:
             error, reason = str(exc), Reason.DisksNotLiveMigratable
         except ClaimGone as exc:
             error, reason = str(exc), Reason.NoTargetWithCapacity
         except LibvirtProblem as exc:
             error, reason = str(exc), Reason.PeerUnreachable
+        except StoreError as exc:
+            error = str(exc)
         except libvirt.libvirtError as exc:
             error = with_hint(exc)
             if is_blocked(exc):
                 reason = Reason.MigrationBlockedByQEMU
         return self._end(wait_for_final_place(self._links, self.local, self.order), reason, error)
+
+    def _check_runs(self, dom: Any) -> None:
+        """Raises PausedByOwner."""
+        if dom.state()[0] == PAUSED:
+            self.probe.suspended = True
+            raise PausedByOwner("it was paused before the migration began")
 
     def _wait_for_turn(self) -> None:
         """Wait until the scheduler opens the link to this migration. Meanwhile QEMU measures now and then what the
@@ -230,6 +241,7 @@ class Job:
         self._measure_over_its_beginning(dom)
         self.deadlines = self._deadlines()
         self._ask_for_claim()
+        self._check_runs(dom)
         first = self.bandwidth_mib
         self.probe.start(first)
         devices = [disk.device for disk in disks]

@@ -32,7 +32,7 @@ END_FOR = 30.0  # seconds to wait for the end of a call to libvirt
 # Seconds for which a VM must stand still before its owner may have suspended it: a switch-over is shorter.
 STANDS_STILL = 1.0
 _RUN_STATE = '{"execute": "query-status"}'
-# Seconds until an abort that was refused is asked for again: at first, and at most.
+# Seconds until an abort or a pause that was refused is asked for again: at first, and at most.
 ABORT_AGAIN, ABORT_LATEST = 0.5, 5.0
 
 
@@ -105,7 +105,7 @@ class Probe:
         self._wanted: int | None = None
         self._applied: int | None = None
         self._measures: list[DeadlineAction] = []
-        self._pause = self._not_before = 0.0  # of an abort that was refused
+        self._pause = self._not_before = 0.0  # of an abort or a pause that was refused
         self._still_since: float | None = None
         self.sample = Sample()
         self.seen = False  # a job was seen at all
@@ -230,11 +230,11 @@ class Probe:
                 self._applied = wanted
             self._allow_downtime()
         while self._measures:
-            if self._take(self._measures[0]):
-                self._measures.pop(0)
-                self._changed()
-            else:
+            due = DeadlineAction.ABORT if DeadlineAction.ABORT in self._measures else self._measures[0]
+            if not self._take(due):
                 return
+            self._measures.remove(due)
+            self._changed()
 
     def _allow_downtime(self) -> None:
         """Once. libvirt takes it while the job runs; a refusal is no ground to end the job."""
@@ -249,6 +249,8 @@ class Probe:
 
     def _take(self, what: DeadlineAction) -> bool:
         """Do it. False: not yet, try again."""
+        if time.monotonic() < self._not_before:
+            return False
         try:
             if what is DeadlineAction.ABORT:
                 return self._abort()
@@ -260,19 +262,19 @@ class Probe:
                 self.mode = Mode.PAUSED
         except libvirt.libvirtError as exc:
             self.message = str(exc)
-            if what is DeadlineAction.ABORT:  # a lock that was not to be had, libvirtd is busy ...
+            # A lock that was not to be had, libvirtd is busy ... Post-copy is named again as long as it is due.
+            if what is not DeadlineAction.POST_COPY:
                 self._put_off()
                 return False
+        self._pause = 0.0
         return True
 
     def _put_off(self) -> None:
-        """Ask for the abort again: as long as the job runs it is due."""
+        """Ask again: as long as the job runs it is due."""
         self._pause = min(ABORT_LATEST, self._pause * 2 or ABORT_AGAIN)
         self._not_before = time.monotonic() + self._pause
 
     def _abort(self) -> bool:
-        if time.monotonic() < self._not_before:
-            return False
         number, reason = self._dom.state()
         state = to_state(number, reason, incoming=False)
         if state in (State.POSTCOPY_SOURCE, State.POSTCOPY_FAILED):

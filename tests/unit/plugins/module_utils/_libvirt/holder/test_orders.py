@@ -124,7 +124,8 @@ def test_as_it_begins_qemu_is_asked_what_the_guest_writes(monkeypatch: pytest.Mo
         raise OSError
 
     monkeypatch.setattr(holder_job, "known", lambda _conn, _dom: None)
-    vm = SimpleNamespace(startDirtyRateCalc=ask, migrateToURI3=lambda *_all: did.append("migrate"))
+    calls = {"startDirtyRateCalc": ask, "migrateToURI3": lambda *_all: did.append("migrate")}
+    vm = SimpleNamespace(state=lambda: (1, 1), **calls)
     made = job(order="migrate")
     for name, does in (("_prepare", []), ("_ask_for_claim", None)):
         monkeypatch.setattr(made, name, lambda *_all, does=does: does)

@@ -143,6 +143,34 @@ def test_an_abort_that_was_refused_is_asked_for_again(dom: FakeDomain, monkeypat
     assert "state change lock" in probe.message
 
 
+def test_a_pause_that_was_refused_is_asked_for_again_and_holds_up_no_abort(
+    dom: FakeDomain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for once by the deadlines: taken for done, the guest ran on, and the next one ended its migration."""
+    clock, left = Clock(), iter([True, True])
+
+    def suspend() -> None:
+        if next(left, False):
+            raise fakes.LibvirtError("cannot acquire state change lock")
+        dom.state_now = (3, 1)
+
+    monkeypatch.setattr(holder_probe, "time", clock)
+    monkeypatch.setattr(dom, "suspend", suspend, raising=False)
+    probe = probe_of(dom, 0)
+    probe.apply_deadline(DeadlineAction.PAUSE)
+    for _tenth in range(30):
+        clock.now += 0.1
+        probe._act()
+    assert (dom.state_now, probe.mode) == ((3, 1), Mode.PAUSED)
+    left = iter([True] * 100)
+    probe.apply_deadline(DeadlineAction.PAUSE)
+    probe._act()
+    probe.apply_deadline(DeadlineAction.ABORT)
+    clock.now += 10
+    probe._act()
+    assert dom.aborts == 1
+
+
 def test_an_abort_that_comes_too_late_is_refused_in_words(dom: FakeDomain) -> None:
     dom.state_now = (3, 12)  # paused, post-copy
     probe = probe_of(dom, 0)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.util
 import threading
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -26,6 +27,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import _outcome
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import OutcomeName
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import StoreError
 
 _spec = importlib.util.spec_from_file_location("fakes", Path(__file__).parents[1] / "fakes.py")
 assert _spec is not None
@@ -169,6 +171,32 @@ def test_what_is_paused_before_is_not_migrated_and_stays_so(monkeypatch: pytest.
     assert outcome.finding is not None
     assert (outcome.finding.reason, outcome.at) == (Reason.StateNotLiveMigratable, "a")
     assert (guest.called, guest.now) == (False, BY_USER)
+
+
+def test_what_its_owner_pauses_while_its_migration_is_prepared_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its disks are made on the target, and its place is looked at once more: that takes a while."""
+    guest = Guest()
+    made = job(guest, monkeypatch, order="migrate")
+    monkeypatch.setattr(made, "_measure_over_its_beginning", lambda _dom: None)
+    monkeypatch.setattr(made, "_ask_for_claim", lambda: setattr(guest, "now", BY_USER))
+    guest.over.set()  # there is no job of it
+    ended = end(made)
+    assert (guest.called, guest.now, ended.ok, ended.at) == (False, BY_USER, False, "a")
+    assert ended.finding is not None and ended.finding.reason is Reason.StateNotLiveMigratable
+
+
+def test_a_store_that_is_not_as_it_should_be_is_no_lost_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = job(Guest(), monkeypatch, order="migrate")
+    made._mark = Mock(side_effect=StoreError("the directory is writable by every user"))
+    monkeypatch.setattr(made, "_measure_over_its_beginning", lambda _dom: None)
+    made.order = replace(made.order, claim="resv")
+    monkeypatch.setattr(holder_job, "outgoing_job", lambda _dom: None)
+    ends: list[AttemptEnd] = []
+    made._over = lambda _job, ended: ends.append(ended)
+    made._run()
+    (ended,) = ends
+    assert ended.at == "a" and ended.finding is not None and ended.finding.reason is Reason.MigrationFailed
+    assert "writable" in ended.finding.message
 
 
 @pytest.mark.parametrize("at", ["a", "b"])
