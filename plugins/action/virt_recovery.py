@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._module import run_module
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure, lines
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import within
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import Unanswered, within
 
 MODULE = "virt_recovery"
 # Seconds for a word from the host. A connection that ssh keeps (ControlPersist) waits for TCP, a quarter of an hour.
@@ -56,11 +57,16 @@ class ActionModule(ActionBase):
             return {**base, "view": self._of_peer(task_vars), "changed": False}
         check_rules(self._task.args)
         args = {**self._of_controller(), **given(self._task.args)}
+        args["run_id"] = args.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"
         shown: set[str] = set()
         changed, begun = False, time.monotonic()
+        unanswered, answered = Unanswered(Display().display), False
         while True:
             asked = _last_look(args, clocks())
             result = run_module(self, self.module, {**args, "playbook": playbook()[1]}, task_vars)
+            if unanswered.again(result, not answered):
+                continue
+            answered = True
             changed = changed or bool(result.get("changed"))
             result["changed"] = changed
             for line in lines(result, bool(self._task.check_mode)):
@@ -73,7 +79,7 @@ class ActionModule(ActionBase):
                     shown.add(text)
             if result.get("phase") != "Recovering":
                 break
-            args |= self._of_next(result, time.monotonic() - begun)
+            args |= self._of_next(time.monotonic() - begun)
         result["not_done"], result["asked"] = failure(result), asked
         if "looks" in result:
             result["stats"], result["event"] = stats(result), event(result, result["not_done"])
@@ -82,9 +88,9 @@ class ActionModule(ActionBase):
     def _of_controller(self) -> dict[str, Any]:
         return {"controller_uuid": own_uuid(), "roll_run": own_run()}
 
-    def _of_next(self, result: Mapping[str, Any], _waited: float) -> dict[str, Any]:
+    def _of_next(self, _waited: float) -> dict[str, Any]:
         """Return the options that the next slice is given. `_waited`: seconds since the first one."""
-        return {"run_id": result["run_id"]}
+        return {}
 
     def _of_peer(self, task_vars: Any) -> dict[str, Any]:
         """Return the view of a peer. That it cannot look, and why, is a view, too."""

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -74,7 +74,7 @@ def fence(host: str, agent: str, options: Mapping[str, Any], timeout: int, acts:
         call("off")
         changed = True
     until = time.monotonic() + timeout
-    while call("status") != _OFF:
+    while not _is_off(call, until if changed else 0.0):
         if not acts:
             return {"powered_off": False, "changed": True}
         if time.monotonic() > until:
@@ -82,6 +82,17 @@ def fence(host: str, agent: str, options: Mapping[str, Any], timeout: int, acts:
         time.sleep(_AGAIN)
     at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"powered_off": True, "proof": {"kind": "agent", "at": at, "by": here, "how": agent}, "changed": changed}
+
+
+def _is_off(call: Callable[[str], int], until: float) -> bool:
+    """A BMC that has just switched its host off may be busy: until then a status that cannot be read is none. Raises
+    FenceError."""
+    try:
+        return call("status") == _OFF
+    except AgentFailed:
+        if time.monotonic() > until:
+            raise
+        return False
 
 
 class _Agent:

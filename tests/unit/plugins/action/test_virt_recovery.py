@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
-from ansible_collections.virtops.maintenance.plugins.action import virt_recovery
+from ansible_collections.virtops.maintenance.plugins.action import kubevirt_recovery, virt_recovery
 from ansible_collections.virtops.maintenance.plugins.action.virt_recovery import ActionModule, _last_look
+from ansible_collections.virtops.maintenance.plugins.plugin_utils import _unanswered
 
 SEEN = {"by": "host-b", "at": "t", "answers": False, "libvirt": False, "guests": [], "text": "tried", "looked": True}
 
@@ -78,3 +79,26 @@ def test_what_ansible_s_own_connection_says(
     assert (view["by"], view["answers"]) == ("controller", answers) and text in view["text"]
     said = came.get("stdout", "") if isinstance(came, dict) else ""
     assert (view["boot_id"], view["idle"]) == ("b1" if said else "", "idle" in said)
+
+
+def test_an_api_that_does_not_answer_is_asked_again_as_the_same_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node that died may be one of the control plane's: its API comes back on another one."""
+    asked: list[dict[str, Any]] = []
+    away = {"failed": True, "error": "NoAnswer", "msg": "no answer"}
+    answers = iter([away, {"phase": "Recovering", "run_id": "r"}, away, away, {"phase": "Recovered", "run_id": "r"}])
+
+    def module(_action: Any, _name: str, args: Any, _vars: Any) -> dict[str, Any]:
+        asked.append(dict(args))
+        return {"host": "n1", "message": "", "vms": [], **next(answers)}
+
+    made: Any = kubevirt_recovery.ActionModule.__new__(kubevirt_recovery.ActionModule)
+    made._task = SimpleNamespace(args={"node": "n1"}, check_mode=False)
+    monkeypatch.setattr(virt_recovery.ActionBase, "run", lambda *_words: {})
+    for name in ("own_run", "playbook"):
+        monkeypatch.setattr(virt_recovery, name, lambda: ("", ""))
+    monkeypatch.setattr(kubevirt_recovery, "own_run", lambda: "")
+    monkeypatch.setattr(virt_recovery, "run_module", module)
+    monkeypatch.setattr(_unanswered, "PAUSE", 0.0)
+    result = made.run(None, {})
+    assert result["phase"] == "Recovered" and len(asked) == 5
+    assert len({args["run_id"] for args in asked[:2]}) == 1

@@ -73,6 +73,14 @@ def test_each_way_in_which_it_fails_has_its_words(host: Path, broken: str, kind:
     assert str(caught.value).endswith("Nothing was started.")
 
 
+def test_a_status_that_cannot_be_read_for_a_moment_after_the_power_went_is_read_again(host: Path) -> None:
+    """A BMC that has just switched its host off is busy, or asks for a new session."""
+    broken = 'test -e on || { echo "$action" >> tries; test "$(wc -l < tries)" -lt 3 && exit 1; }'
+    result = fence("host-a", agent(host, broken), {}, 20, acts=True)
+    assert result["powered_off"] and not (host / "on").exists()
+    assert (host / "told").read_text().count("action=off") == 1
+
+
 def test_an_agent_that_is_not_there(host: Path) -> None:
     with pytest.raises(FenceError, match="install fence-agents there, or name a host that has it"):
         fence("host-a", "fence_of_nobody", {}, 1, acts=True)
