@@ -11,11 +11,11 @@ from .._core.model.record import RecordError, Superseded
 from .._core.roll.owner import RollRefused, RollTakenOver, RollUnreadable
 from .._playbook.lives import end_cleanly
 from .host.connection import LibvirtProblem, hint_for
-from .host.errors import HolderError, PeerUnreachable, VMNotHere
+from .host.errors import HolderError, LockHeld, PeerUnreachable, VMNotHere
 from .store.volumes import StoreError
 
 REPORTED = (
-    *(PolicyError, RecordError, Superseded, VMNotHere, PeerUnreachable),
+    *(PolicyError, RecordError, Superseded, VMNotHere, PeerUnreachable, LockHeld),
     *(LibvirtProblem, StoreError, HolderError),
     *(RollRefused, RollTakenOver, RollUnreadable),
 )

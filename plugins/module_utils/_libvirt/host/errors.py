@@ -11,6 +11,10 @@ class PeerUnreachable(Exception):
     """A peer cannot be read, and nothing has begun yet."""
 
 
+class LockHeld(Exception):
+    """A run on this host works on it for so long that it must hang."""
+
+
 class HolderError(Exception):
     """The migration agent of the host cannot be started, or refuses an order."""
 

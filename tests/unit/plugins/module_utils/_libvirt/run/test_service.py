@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,8 +22,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded, RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import SliceEnd
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import slice_lock
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import PeerUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.errors import LockHeld, PeerUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
     DomainNow,
     HostConfig,
@@ -29,6 +33,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.obser
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import LibvirtPlatform
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.service import Request, _slice
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import within
 
 
 def again(intent: Intent, old: NodeRecord | None = None, **more: Any) -> dict[str, Any]:
@@ -92,6 +97,25 @@ def test_a_libvirtd_that_is_restarted_in_the_middle_is_waited_for(
     else:
         assert service.run_slice(request) == {"phase": "Drained"}
     assert len(closed) == tries
+
+
+@pytest.mark.parametrize("where", ["slice", "next"])
+def test_a_slice_that_hangs_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """It waits in storage whose server is gone, or for a libvirtd; so may the one that waits before us."""
+    monkeypatch.setattr(slice_lock, "RUN_DIR", str(tmp_path))
+    monkeypatch.setattr(slice_lock, "PATIENCE", 0.2, raising=False)
+    with slice_lock.one_at_a_time():
+        pass
+    with open(tmp_path / f"{where}.lock", "a", encoding="ascii") as theirs, within(10):
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        assert slice_lock.is_wanted() is (where == "next")
+        with pytest.raises(LockHeld, match=rf"process {os.getpid()} .* host"), slice_lock.one_at_a_time():
+            raise AssertionError
+    assert not slice_lock.is_wanted()
+    with slice_lock.one_at_a_time():
+        assert not slice_lock.is_wanted()
 
 
 class Slice(SimpleNamespace):
