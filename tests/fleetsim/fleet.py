@@ -170,7 +170,7 @@ class Fleet:
     def _next_stage(self, move: Move) -> None:
         if move.stage is Stage.STARTING:
             self._start(move)
-        elif move.stage is Stage.SWITCHING:
+        elif move.stage is Stage.SWITCHING and not move.fate.left_paused:
             self._complete(move)
         elif move.stage is Stage.BROKEN:
             self._enter(move, Stage.POSTCOPY)
@@ -182,7 +182,8 @@ class Fleet:
                 self._enter(move, Stage.BROKEN)
             else:
                 self._complete(move)
-        elif move.fate.fail_at is not None:
+        elif move.fate.fail_at is not None or move.stage is Stage.SWITCHING:
+            move.suspended = move.deaf = move.fate.left_paused
             self.fail(move, Finding(Reason.MigrationFailed, "the model says so"))
         elif move.fate.post_copy:
             self._enter(move, Stage.POSTCOPY)

@@ -37,6 +37,7 @@ class Fate:
 
     fail_at: the part of its memory after which it fails. hang: no byte moves.
     post_copy: it goes post-copy half way. breaks: its post-copy breaks; heals_after: and goes on.
+    left_paused: it fails as it is switched over, and who watches it cannot let the VM run on.
     leftover: the source keeps a definition. refused_by: targets that refuse it, for `refusal`.
     """
 
@@ -45,6 +46,7 @@ class Fate:
     post_copy: bool = False
     breaks: bool = False
     heals_after: float | None = None
+    left_paused: bool = False
     leftover: bool = False
     refused_by: tuple[str, ...] = ()
     refusal: Reason = Reason.NameTaken

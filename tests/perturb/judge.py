@@ -60,6 +60,12 @@ def digest(fleet: Fleet, times: bool = True) -> str:
     return repr((facts(fleet), more, outcomes, flags, saves))
 
 
+def state_in(state: str, uuid: str, name: str) -> str:
+    """The state of a VM on a host in a digest; empty: it is not there."""
+    _before, found, rest = state.partition(f"'vm {uuid} {name} state': '")
+    return rest.partition("'")[0] if found else ""
+
+
 def plain(outcome: Slice) -> dict[str, Any]:
     """The result as data."""
     attempts = {u: [a.reason for a in e.attempts if a.reason] for u, e in outcome.record.vms.items()}

@@ -29,6 +29,9 @@ class Nothing(Exception):
 
 # Acts on one VM -> words of what may differ of it afterwards. "all": it is another VM now, or none.
 ON_VMS: dict[str, set[str]] = {}
+# And what of ours would be against it, once the VM is settled.
+_TO_RUN = ("start", "cold_start", "cold_return", "cold_define")
+AGAINST = {"owner_stops": _TO_RUN, "owner_deletes": _TO_RUN, "owner_pauses": ("resume",)}
 ON_HOSTS: dict[str, set[str]] = {}
 ON_HOSTS_ACTS: dict[str, Callable[[Play, str], None]] = {}
 
@@ -86,10 +89,14 @@ def on_vm(kind: str, *changes: str) -> Callable[[Any], Any]:
         ON_VMS[kind] = set(changes)
         ACTS[kind] = act
 
-        def perturb(play: Play, _platform: Perturbed, _what: str) -> None:
-            play.wish = act(play.fleet, play.case.arg)
-            play.watch.theirs.add(play.case.arg)
-            play.watch.look()
+        def perturb(play: Play, platform: Perturbed, _what: str) -> None:
+            uuid, watch = play.case.arg, play.watch
+            settled = watch.is_settled(uuid, platform.node)
+            play.wish = act(play.fleet, uuid)
+            watch.theirs.add(uuid)
+            if settled:
+                watch.not_to.update((word, uuid) for word in AGAINST.get(kind, ()))
+            watch.look()
 
         fault(kind)(perturb)
         return act
@@ -277,17 +284,17 @@ def _takes_slots(play: Play, _name: str) -> None:
 
 @fault("taken_over")
 def _taken_over(play: Play, platform: Perturbed, _what: str) -> None:
-    """Between two slices another run of the same host begins, with the same wish or the other one, and ends. This run
-    has to stop then."""
+    """Between two slices another run of the same host begins, with the same wish or the other one, or with a policy
+    that allows no stop, and ends. This run has to stop then."""
     intent = "active" if play.case.arg == "active" else platform.command.intent
-    play.aside(platform.command, intent)
+    play.aside(replace(platform.command, intent=intent, no_stop=play.case.arg == "no_stop"))
 
 
 @fault("other_drain")
 def _other_drain(play: Play, platform: Perturbed, _what: str) -> None:
     """Another host is drained, and given back, while this run stands still between two calls."""
     _drain(play, platform)
-    play.aside(Command("active", play.case.arg), "active")
+    play.aside(Command("active", play.case.arg))
 
 
 @fault("other_drain_stays")
@@ -296,7 +303,7 @@ def _drain(play: Play, platform: Perturbed, _what: str = "") -> None:
     one is taken over between two slices, see `taken_over`."""
     if play.case.arg == platform.node:
         raise Nothing
-    play.aside(Command("drained", play.case.arg), "drained")
+    play.aside(Command("drained", play.case.arg))
 
 
 @fault("refused")

@@ -64,6 +64,7 @@ class Command:
     node: str = "a"
     only: str = ""
     check: bool = False
+    no_stop: bool = False  # its policy allows none
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Case:
     kind: str
     at: int
     arg: Any = None
-    then: str = ""  # what is commanded after a kill: again, back
+    then: str = ""  # what is commanded after a kill: again, back. After something else: at its next wait it is killed
 
     def __str__(self) -> str:
         return "/".join(str(part) for part in (self.kind, self.at, self.arg, self.then) if part not in (None, ""))
@@ -97,6 +98,7 @@ class Play:
     writes_in_check: list[str] = field(default_factory=list)
     copies: dict[int, Fleet] = field(default_factory=dict)
     keep: Container[int] = ()  # numbers of points of which a copy is kept
+    struck: int = 0  # the number of the command in which the case's fault was played
     lost_answer: bool = False
     failing: float | None = None  # until when calls fail, by the clock
     failing_what: str = ""
@@ -104,6 +106,7 @@ class Play:
     reads_since_act: Counter[str] = field(default_factory=Counter)  # of each host, since the last act of its run
     seen: dict[str, list[str]] = field(default_factory=dict)  # what moved when a host was read
     refuses: Callable[[Action], Finding | None] = lambda _action: None
+    blur: Callable[[Observation], None] | None = None  # takes from a look what it cannot read
     last: dict[str, Any] = field(default_factory=dict)
     wish: Any = None  # of an owner
     cut: int = 0  # the point at which the scenario itself kills a command
@@ -130,7 +133,8 @@ class Play:
         self.watch.look()
         self.count += 1
         if self.recording:
-            self.points.append(Point(what, self.fleet.clock, digest(self.fleet), self.slices, bool(self.fleet.moves)))
+            about = digest(self.fleet), self.slices, bool(self.fleet.moves), platform.command.intent == "active"
+            self.points.append(Point(what, self.fleet.clock, *about))
         if self.count in self.keep:
             self.copies[self.count] = copy.deepcopy(self.fleet)
         if self.later is not None and self.count >= self.later[0]:
@@ -142,16 +146,23 @@ class Play:
         if what == f"read {platform.node}":
             self.read_at[what] = self.count
             self.seen[what] = [m.vm for m in self.fleet.moves.values() if m.stage.value != "starting"]
-        if self.count == self.cut:
+        if self.count == self.cut or (words[0] == "wait" and self._changes_mind()):
             raise Killed
+        self.watch.no_stop = platform.command.no_stop and (self.watch.no_stop or words[0] == "wait")
         if platform.checking and what.startswith("write"):
             self.writes_in_check.append(what)
         if self.case is not None and self.count == self.case.at:
+            self.struck = self.runs
             FAULTS[self.case.kind](self, platform, what)
         self.tasks.look(platform.node, words)
+        self.watch.act(words)
         if platform.slow and what == f"read {platform.node}":
             self.pass_events(platform.slow)
         self._fail(platform, what)
+
+    def _changes_mind(self) -> bool:
+        """Is the command given up here, after its fault, for a restore?"""
+        return self.case is not None and self.case.then == "back" and self.struck == self.runs
 
     def _fail(self, platform: Perturbed, what: str) -> None:
         if self.failing is None:
@@ -166,10 +177,10 @@ class Play:
             if (until := self.fleet.next_event()) < self.fleet.clock + 1000.0:
                 self.fleet.advance(until + 0.001)
 
-    def aside(self, command: Command, intent: str) -> None:
+    def aside(self, command: Command) -> None:
         """Another command, to its end, before this one goes on."""
         self.watch.others_at = command.node
-        self.command(replace(command, intent=intent), f"aside {intent}")
+        self.command(command, f"aside {command.intent}")
         self.watch.others_at = ""
 
     def rest_of_it(self) -> None:
@@ -221,8 +232,9 @@ class Play:
     def _slice(self, command: Command, run: Run) -> dict[str, Any] | None:
         """None: another one follows."""
         platform = Perturbed(self, command, run.answers)
-        intent = Intent(command.intent)
-        request = Request(command.node, self.policy, intent, run.name, begun=run.begun, only=command.only)
+        intent, policy = Intent(command.intent), replace(self.policy, allow_stop=False)
+        policy = policy if command.no_stop else self.policy
+        request = Request(command.node, policy, intent, run.name, begun=run.begun, only=command.only)
         if command.check:
             seen = check(platform, request)
             wrote = self.writes_in_check
@@ -236,10 +248,10 @@ class Play:
             return {"phase": NodePhase.ACTIVE.value, "vms": {}, "findings": []}
         record = start(platform, request, old)
         record_answers(record, run.answers)
-        engine = Engine(platform, self.policy, record)
+        engine = Engine(platform, policy, record)
         if self.carried:
             saved = run.saved if handed else NEVER
-            engine = Engine(platform, self.policy, record, 60.0, saved=saved, carried=True)
+            engine = Engine(platform, policy, record, 60.0, saved=saved, carried=True)
         outcome = engine.run(platform.now() + self.seconds, longest_wait=1.0)
         run.begun, run.answers, run.saved = True, [], engine.saved
         needs = pending_rows(outcome.decision, outcome.record)
@@ -313,6 +325,8 @@ class Perturbed(ModelPlatform):
         if case is not None and case.kind.startswith("stale"):
             # Where reads can be late, as those of watches, an outcome does not tell where the VM is by then.
             found.outcomes = {key: replace(outcome, at="") for key, outcome in found.outcomes.items()}
+        if self._play.blur is not None:
+            self._play.blur(found)
         return found
 
     def save(self, record: NodeRecord) -> None:
@@ -355,29 +369,3 @@ def _kill_holder(play: Play, platform: Perturbed, what: str) -> None:
 @fault("lost_answer")
 def _lost_answer(play: Play, platform: Perturbed, what: str) -> None:
     play.lost_answer = True
-
-
-@fault("stale")
-def _stale(play: Play, platform: Perturbed, what: str) -> None:
-    """This read answers as it was at the point `arg`."""
-    platform.see(play.copies[play.case.arg])
-
-
-@fault("stale_all")
-def _stale_all(play: Play, platform: Perturbed, what: str) -> None:
-    """All of this observation is as it was at the point `arg`."""
-    platform.see(play.copies[play.case.arg], all_of_it=True)
-
-
-@fault("unseen")
-def _unseen(play: Play, platform: Perturbed, what: str) -> None:
-    """What it would have seen now is over before it looks. `arg`: how many events later."""
-    play.pass_events(play.case.arg)
-
-
-@fault("slow_look")
-def _slow_look(play: Play, platform: Perturbed, what: str) -> None:
-    """This look asks the other hosts first, and this one when `arg` events later: what moves meanwhile is seen at
-    neither."""
-    platform.slow = play.case.arg
-    platform._order = [*(name for name in platform._order if name != platform.node), platform.node]

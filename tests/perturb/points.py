@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from fleetsim.fleet import Fleet
 from fleetsim.machines import Fate
 from perturb import others
 from perturb.judge import Facts, Wrong, differences, facts, judge, reasons_of
+from perturb.looks import parts
 from perturb.play import Case, Command, Endless, Play
 from perturb.request import Point
 from perturb.scenarios import BY_NAME, Scenario
@@ -58,15 +59,9 @@ def record(scenario: Scenario) -> Recorded:
         if number == scenario.begin:
             first = play.count + 1
         ends.append(verdicts(play.command(command)))
-        settle(play)
-        wants.append(facts(play.fleet))
-        aside = scenario.play()
-        for before in scenario.commands[: number + 1]:
-            aside.command(before)
-            settle(aside)
-        aside.command(Command("active", command.node, command.only))
-        settle(aside)
-        backs.append(facts(aside.fleet))
+        given = scenario.commands[: number + 1]
+        wants.append(_end_of(scenario, given))
+        backs.append(_end_of(scenario, (*given, Command("active", command.node, command.only))))
     uuids = sorted(play.watch.names)
     acts: dict[str, list[tuple[str, str]]] = {}
     for at in range(first, len(play.points) + 1):
@@ -74,6 +69,14 @@ def record(scenario: Scenario) -> Recorded:
         if state not in acts:
             acts[state] = _possible(replace(play, case=None), play.copies[at], uuids, scenario.hosts)
     return Recorded(scenario, list(play.points), first, wants, backs, ends, uuids, acts)
+
+
+def _end_of(scenario: Scenario, commands: Sequence[Command]) -> Facts:
+    play = scenario.play()
+    for command in commands:
+        play.command(command)
+    settle(play)
+    return facts(play.fleet)
 
 
 def _possible(play: Play, fleet: Fleet, uuids: list[str], hosts: str) -> list[tuple[str, str]]:
@@ -136,7 +139,7 @@ def cases(run: Recorded) -> Iterator[Case]:
                 yield Case("kill_holder", at, None, then)
         yield from _errors(point, at, turn)
         if point.what == "wait for the next slice":
-            yield from (Case("taken_over", at, intent) for intent in ("drained", "active"))
+            yield from (Case("taken_over", at, intent) for intent in ("drained", "active", "no_stop"))
         for number, kind in enumerate(("other_drain", "other_drain_stays")):
             if not turn or turn % 2 == number:
                 yield Case(kind, at, "b")
@@ -161,9 +164,25 @@ def _late_reads(run: Recorded, at: int, point: Point, last_event: int | None) ->
                 yield Case("stale_all", at, before)
     for events in (1, 2, 4):
         yield Case("unseen", at, events)
+    if point.what == "read holders":
+        yield from _blurred(run, at, point)
     if point.what == "read holders" and point.moving:
         for events in (1, 2, 3, 4, 6):
             yield Case("slow_look", at, events)
+
+
+def _blurred(run: Recorded, at: int, point: Point) -> Iterator[Case]:
+    """One look that cannot read one VM; in turn also for longer. Or the agent answers nothing."""
+    looks = [p for p in run.points[run.first - 1 : at - 1] if p.what == point.what]
+    fresh = not looks or (looks[-1].slice, looks[-1].state) != (point.slice, point.state)
+    for uuid in run.uuids:
+        for number, what in enumerate(parts(point, uuid, run.scenario.hosts, fresh)):
+            yield Case("unreadable", at, (uuid, what, 0.0))
+            if (len(looks) + number) % 3 == 0:
+                yield Case("unreadable", at, (uuid, what, SECONDS[1 + len(looks) % 2]))
+    if not looks or looks[-1].slice != point.slice:
+        yield Case("silent_agent", at, 0.0)
+        yield Case("silent_agent", at, 10.0)
 
 
 def _errors(point: Point, at: int, turn: int) -> Iterator[Case]:
@@ -177,6 +196,9 @@ def _errors(point: Point, at: int, turn: int) -> Iterator[Case]:
         if "claim" not in point.what and "slot" not in point.what:
             for number, reason in enumerate(REFUSALS):
                 yield Case("refused", at, (reason, SECONDS[(number + turn) % len(SECONDS)]))
+        if not point.back:
+            yield Case("lost_answer", at, None, "back")
+            yield Case("refused", at, (REFUSALS[turn % 2], 0.0), "back")
     if point.what == "write record":
         yield Case("lost_answer", at)
 
@@ -247,11 +269,16 @@ def _end(run: Recorded, number: int, back: bool, play: Play) -> list[Wrong]:
         said = verdicts(play.results[-1])
         changed = differences(want, facts(play.fleet)) + differences(run.ends[number], said)
         wrong += [Wrong("differences_unexplained", f"a moment's fault: {key} ({said})") for key in changed]
+    if back and takes_no_time(case, run):
+        got = facts(play.fleet)
+        home = [key for key in want if key.startswith("vm ") and key.endswith(f" {command.node} state")]
+        wrong += [Wrong("differences_unexplained", f"not aborted: {key}") for key in home if key not in got]
     _heal(play)
     for _again in range(2):
         if not differences(_loose(want, back, run, play), facts(play.fleet)):
             return wrong
         play.command(command)
+    by_others = {**by_others, **_hands(case, play)[0]}
     wrong += judge(_loose(want, back, run, play), play.fleet, play.watch, play.results, by_others, excused)
     word = others.last_word(play)
     if word and back and not reasons_of(play.results)[0].get(case.arg):
@@ -279,9 +306,15 @@ def of_a_moment(case: Case) -> bool:
         return True
     if case.kind in ("kill", "kill_holder"):
         return case.then == "again"
-    if case.kind in ("no_answer", "refused"):
-        return case.arg[1] == 0.0
-    return case.kind == "error" and case.arg == 0.0
+    if case.kind in ("no_answer", "refused", "unreadable"):
+        return case.arg[-1] == 0.0
+    return case.kind in ("error", "silent_agent") and case.arg == 0.0
+
+
+def takes_no_time(case: Case, run: Recorded) -> bool:
+    """A fault of a moment in a restore, in which no migration gets further: what it kept at home without it stays."""
+    late = ("stale", "stale_all", "unseen", "slow_look", "unreadable", "silent_agent", "kill_holder")
+    return run.points[case.at - 1].back and case.kind not in late and of_a_moment(case)
 
 
 def _why(play: Play) -> str:
@@ -313,18 +346,21 @@ def _hands(case: Case, play: Play) -> tuple[dict[str, set[str]], set[str]]:
         changed: dict[str, set[str]] = {case.arg: others.ON_HOSTS[case.kind]}
         changed.update({uuid: {"all"} for uuid in play.fleet.killed | play.started})
         return changed, set(play.fleet.killed)
+    if case.arg == "no_stop":  # a guest may go off late: it was stopped by us, and is not moved
+        rows = play.results[-1].get("vms", {})
+        return {uuid: {"all"} for uuid, row in rows.items() if row["verdict"] == "stopped"}, set()
     return {}, set()
 
 
 def _heal(play: Play) -> None:
     """What failed for good works again."""
-    play.failing, play.lost_answer = None, False
+    play.failing, play.lost_answer, play.blur = None, False, None
     play.refuses = lambda _action: None
     play.fleet.fate = lambda _vm, _attempt: Fate()
     for machine in play.fleet.machines.values():
         machine.reachable = True
     if play.case.kind == "other_drain_stays":
-        play.aside(Command("active", play.case.arg), "active")
+        play.aside(Command("active", play.case.arg))
     play.fleet.advance(play.fleet.clock + 61.0)
 
 

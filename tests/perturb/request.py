@@ -30,13 +30,15 @@ class Request:
 
 @dataclass
 class Point:
-    """What was about to be done, and how the fleet was. `slice`: its number. `moving`: does any VM migrate?"""
+    """What was about to be done, and how the fleet was. `slice`: its number. `moving`: does any VM migrate?
+    `back`: is it of a restore?"""
 
     what: str
     clock: float
     state: str
     slice: int
     moving: bool
+    back: bool
 
 
 @dataclass

@@ -148,7 +148,8 @@ def _scenarios() -> Iterator[Scenario]:
         round_trip = Scenario(f"round-{kind}", vms, (DRAIN, RESTORE), **more)
         yield round_trip
         for act, at in _acts(round_trip).items():
-            yield replace(round_trip, name=f"abort-{kind}-{act}", begin=1, cut=at + 1)
+            after = 2 if act == "migrate" else 1  # in it the reservation is read once more
+            yield replace(round_trip, name=f"abort-{kind}-{act}", begin=1, cut=at + after)
         yield Scenario(f"check-{kind}", vms, (replace(DRAIN, check=True),), **more)
     forced = (
         (DEAF, {**DEAF, "persistent": False, "autostart": False, "ask_takes": 20.0}),
@@ -160,9 +161,13 @@ def _scenarios() -> Iterator[Scenario]:
     for kind in ("live", "postcopy", "leftover", "fails_first", "cold"):
         vms, more = _KINDS[kind]
         yield Scenario(f"one-{kind}", vms, (Command("migrated", only="u1"),), **more)
+    (saved,), more = _KINDS["save"]
+    yield Scenario("takeover-save", (saved, {**saved, "save_waits": 5.0}), (DRAIN,), seconds=1.0, **more)
+    yield Scenario("drain-left_paused", (LIVE,), (DRAIN,), fate=Fate(left_paused=True))
     for kind in ("live", "stop", "cold"):
         vms, more = _KINDS[kind]
         yield Scenario(f"takeover-{kind}", vms, (DRAIN,), seconds=1.0, **more)
+        yield Scenario(f"again-{kind}", vms, (DRAIN, DRAIN), begin=1, **more)
         drain_b, restore_b = Command("drained", "b"), Command("active", "b")
         yield Scenario(f"roll-{kind}", vms, (DRAIN, RESTORE, drain_b, restore_b), **more)
 

@@ -7,6 +7,7 @@ abort arrives. So it is looked at all the time, and once more with each word.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,10 +29,11 @@ Place = tuple[str, str, str]  # the target, UUID, owner
 @dataclass(frozen=True)
 class Stop:
     """What is known of the stop of a VM that is active. `asked`: when its guest has the request. `due`: when it goes
-    off by itself, or is saved."""
+    off by itself, or is saved. `saving`: its memory goes to disk."""
 
     asked: float | None
     due: float | None
+    saving: bool
 
 
 @dataclass
@@ -40,7 +42,9 @@ class Watch:
     since. `out_of_order`: acts that came before what they need, in words. `unfinished`: VMs whose place on their new
     host was given back before they were there with all they had. `theirs`: VMs that others have changed. `others_at`:
     the run of this host goes on, and the others stand still: a reservation of theirs that it takes for left is gone
-    when they go on. `perhaps`: VMs whose request to stop may have got lost, by its answer."""
+    when they go on. `perhaps`: VMs whose request to stop may have got lost, by its answer. `no_stop`: the run that goes
+    on allows no stop, and has done all that it can do at once. `not_to`: acts of ours on VMs that would be against what
+    their owners did."""
 
     fleet: Fleet
     policy: Policy
@@ -54,6 +58,8 @@ class Watch:
     theirs: set[str] = field(default_factory=set)
     others_at: str = ""
     perhaps: set[str] = field(default_factory=set)
+    no_stop: bool = False
+    not_to: set[tuple[str, str]] = field(default_factory=set)
     _as_it_was: dict[str, tuple[bool, bool]] = field(default_factory=dict)
     _claims: dict[Place, tuple[Reservation, bool]] = field(default_factory=dict)  # was its target cordoned when made?
     _moves: dict[str, Move] = field(default_factory=dict)
@@ -96,6 +102,16 @@ class Watch:
                 self._sent(uuid, owners[0], self.fleet.machines[name])
         self._defined = defined
 
+    def is_settled(self, uuid: str, node: str) -> bool:
+        """Does it run elsewhere, and is all done there that its drain had to do?"""
+        claimed = any(vm == uuid for machine in self.fleet.machines.values() for vm, _owner in machine.claims)
+        there = [m.domains[uuid] for m in self.fleet.machines.values() if uuid in m.domains and m.name != node]
+        return any(domain.active for domain in there) and not claimed and uuid not in self.fleet.moves
+
+    def act(self, words: Sequence[str]) -> None:
+        if words[0] == "write" and (words[1], words[-1]) in self.not_to:
+            self.out_of_order.add(f"{words[1]} of {words[-1]}, against its owner")
+
     def _look_at_claims(self) -> None:
         now = {(m.name, *key): (claim, bool(m.cordons)) for m in self.fleet.machines.values()
                for key, claim in m.claims.items()}  # fmt: skip
@@ -110,7 +126,7 @@ class Watch:
 
     def _look_at_stops(self) -> None:
         now = {
-            (machine.name, uuid): Stop(domain.asked_at, domain.off_at or domain.save_ends)
+            (machine.name, uuid): Stop(domain.asked_at, domain.off_at or domain.save_ends, bool(domain.save_ends))
             for machine in self.fleet.machines.values()
             for uuid, domain in machine.domains.items()
             if domain.active
@@ -119,6 +135,8 @@ class Watch:
             before = self._stops.get((name, uuid))
             if before is not None and before.asked is None and stop.asked is not None and uuid in self._cold:
                 self._asked(uuid, name)
+            if stop.saving and self.no_stop and not (before is not None and before.saving):
+                self.out_of_order.add(f"{uuid} is saved, and the run allows no stop")
         for name, uuid in self._stops.keys() - now.keys():
             domain = self.fleet.machines[name].domains.get(uuid)
             if uuid not in self.fleet.killed | self.theirs | self.perhaps:
@@ -183,6 +201,11 @@ def at_word(fleet: Fleet, said: dict[str, Any]) -> list[str]:
         f"{phase}, and {uuid} migrates to {move.target}"
         for uuid, move in fleet.moves.items()
         if move.source == node and move.asked and move.ours and (phase in _DONE or uuid not in excused)
+    ]
+    found += [
+        f"{phase}, and the stop of {uuid} is under way"
+        for uuid, domain in fleet.machines[node].domains.items()
+        if (domain.off_at or domain.save_begins or domain.save_ends) and uuid not in excused
     ]
     for name, machine in fleet.machines.items():
         left = {("claim", *key) for key in machine.claims} | {("slot", *key) for key in machine.slots}

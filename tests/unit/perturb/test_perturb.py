@@ -54,7 +54,7 @@ def test_thinning_loses_no_kind() -> None:
     by_point: dict[int, list[tuple[str, float]]] = {}
     drains: dict[str, set[str]] = {}
     for case in cases(run):
-        if case.kind == "refused":
+        if case.kind == "refused" and not case.then:
             by_point.setdefault(case.at, []).append(case.arg)
         if case.kind.startswith("other_drain"):
             drains.setdefault(run.points[case.at - 1].what, set()).add(case.kind)

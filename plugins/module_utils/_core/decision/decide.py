@@ -210,6 +210,7 @@ def _judge_vms(step: Step, vms: list[VM], before: Mapping[str, Situation] | None
         step.here[uuid] = vm_here
         if vm_here is None or vm_here.state not in _PERHAPS_PAUSED:
             entry.paused_by_us = False  # who pauses it from now on is not we
+        entry.ran_there &= vm_here is None or not vm_here.active
         if _is_another_instance(step, vm_here, entry):
             entry.stop_requests = 0  # what was asked of the one before, this one does not know
         if vm_here is not None and situation in _AT_HOME and uuid not in arriving and uuid not in step.unsure:

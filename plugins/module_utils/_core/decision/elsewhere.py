@@ -81,7 +81,7 @@ def _handed_over(entry: VMRecord) -> bool:
     """It was seen whole on its new host: what becomes of it there is its owner's business."""
     arrived = (Ending.MOVED.value, Ending.COLD_MOVED.value, Ending.GONE.value)
     last = entry.last
-    return entry.ending in arrived or (last is not None and last.ended and last.ok)
+    return entry.ran_there or entry.ending in arrived or (last is not None and last.ended and last.ok)
 
 
 def starts_anew(step: Step, uuid: str) -> bool:
@@ -121,7 +121,7 @@ def handle_nowhere(step: Step, uuid: str) -> None:
             entry.end(Ending.STOPPED, step.record.node, ended)
         else:
             entry.end(Ending.GONE, "", ended)
-    elif entry.asked_to_stop and not entry.persistent:
+    elif entry.asked_to_stop and not (entry.persistent or entry.ran_there):
         if entry.cold_target:
             start_there(step, entry, entry.cold_target)
         else:

@@ -31,10 +31,9 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
         return
     if resume(step, uuid, vm) or came_back(step, vm, entry):
         return
-    if entry.stop_way == Way.SAVE.value and is_saving(vm):
-        # Begun by an earlier run. What can be read of it meanwhile says nothing of the VM.
-        entry.stop_run = step.record.run_id
-    if entry.stop_way and entry.stop_run == step.record.run_id and not _must_keep_running(vm):
+    # One that an earlier run began is watched: what can be read of the VM meanwhile says nothing. Then it is decided.
+    saves = entry.stop_way == Way.SAVE.value and is_saving(vm)
+    if saves or (entry.stop_way and entry.stop_run == step.record.run_id and not vm.control_node):
         stopping(step, uuid, vm)
         return
     entry.was_active = True
@@ -70,11 +69,6 @@ def handle_here(step: Step, uuid: str, situation: Situation) -> None:
         entry.end(Ending.BLOCKED, vm.node, Finding(Reason.StateNotLiveMigratable, f"{text}."))
     else:
         _go(step, vm, entry, choice)
-
-
-def _must_keep_running(vm: VM) -> bool:
-    """It runs us, and no save is under way that could only be watched."""
-    return vm.control_node != "" and not is_saving(vm)
 
 
 def _go(step: Step, vm: VM, entry: VMRecord, choice: Choice) -> None:

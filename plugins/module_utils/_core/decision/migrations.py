@@ -181,7 +181,7 @@ def release_unneeded_claim(step: Step, uuid: str) -> bool:
     if entry.cold_target == claim.target:
         done = (
             situation is Situation.COLD_ARRIVED
-            and not entry.was_active
+            and (entry.ran_there or not entry.was_active)
             and not lacks_autostart(entry, step.seen_elsewhere(uuid))
         )
         given_up = situation in _STILL_HERE and entry.ending == Ending.BLOCKED.value
@@ -200,7 +200,7 @@ def lacks_autostart(entry: VMRecord, seen: Sighting) -> bool:
 
 def _gone_by_our_stop(entry: VMRecord, situation: Situation) -> bool:
     """A transient VM is nowhere between our stop and its start at the target."""
-    return situation is Situation.NOWHERE and not entry.persistent
+    return situation is Situation.NOWHERE and not (entry.persistent or entry.ran_there)
 
 
 def _adopt(step: Step, entry: VMRecord, target: str, job: Job | None) -> None:
@@ -261,6 +261,7 @@ def arrived(step: Step, uuid: str) -> None:
         entry.ending = Ending.NONE.value
         return
     close_with_outcome(step, entry, arrived_at=seen.node)
+    entry.ran_there |= entry.cold_target == seen.node != ""
     # Once it was accounted for, what is changed at the target is the doing of others.
     settled = entry.ending in _MOVED and uuid not in step.obs.claims
     unfinished = seen.marked or (entry.persistent and (not seen.persistent or seen.autostart != entry.autostart))

@@ -239,7 +239,7 @@ def _off(step: Step, uuid: str, situation: Situation) -> bool:
         step.attempt_or_block(Do.COLD_WITHDRAW, uuid, entry.cold_target, Reason.StopFailed)
     elif situation is Situation.COLD_ARRIVED:
         return _off_there(step, entry, cold, wanted)
-    elif situation is Situation.NOWHERE and (entry.persistent or not wanted):
+    elif situation is Situation.NOWHERE and (entry.persistent or entry.ran_there or not wanted):
         elsewhere.handle_nowhere(step, uuid)
     elif vm is not None and vm.kept_off is not None:
         entry.end(Ending.GONE, "", vm.kept_off)  # stopped by us or not: it is its owner's by now
@@ -263,7 +263,10 @@ def _is_at_cold_target(step: Step, entry: VMRecord) -> bool:
 def _off_there(step: Step, entry: VMRecord, cold: bool, wanted: bool) -> bool:
     """It is off, and defined on another host only. `cold`: on that to which we moved it off. `wanted`: it is to run."""
     seen, late = step.sighting(entry.uuid), entry.stop_requests > 0
-    if entry.was_active and not late and seen is not None and entry.ending in _RAN_THERE:
+    own = entry.ran_there or not entry.was_active
+    if seen is not None and own and entry.ending not in stops.OVER and migrations.lacks_autostart(entry, seen):
+        step.attempt_or_block(Do.FINISH, entry.uuid, entry.cold_target, Reason.StopFailed)
+    elif entry.was_active and not late and seen is not None and (entry.ran_there or entry.ending in _RAN_THERE):
         entry.end(Ending.GONE, seen.node, Finding(Reason.StoppedByItself))  # as a drain says it
     elif cold and wanted and entry.stop_way:
         entry.start_tries += 1
@@ -272,8 +275,6 @@ def _off_there(step: Step, entry: VMRecord, cold: bool, wanted: bool) -> bool:
     elif late and wanted and seen is not None:  # it moved, and acted on our request there
         _start(step, entry.uuid, Do.COLD_START, seen.node)
         return entry.ending == Ending.NONE.value
-    elif seen is not None and entry.ending != Ending.COLD_MOVED.value and migrations.lacks_autostart(entry, seen):
-        step.attempt_or_block(Do.FINISH, entry.uuid, entry.cold_target, Reason.StopFailed)  # it was off before its move
     else:
         entry.end(Ending.COLD_MOVED if cold else Ending.MOVED, seen.node if seen else "")
     return entry.ending == Ending.NONE.value

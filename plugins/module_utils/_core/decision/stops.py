@@ -14,6 +14,9 @@ from .unread_hosts import might_take, with_unreachable
 
 _STOPPED = frozenset({Ending.STOPPED.value, Ending.SAVED.value, Ending.COLD_MOVED.value})
 
+# From then on what its owner does with it is left as it is.
+OVER = frozenset({Ending.COLD_MOVED.value, Ending.GONE.value})
+
 # A shutdown request can get lost in a booting guest; asking again is harmless.
 ASK_AGAIN_SECONDS = 10.0
 
@@ -371,12 +374,11 @@ def handle_off_elsewhere(step: Step, uuid: str, situation: Situation) -> None:
             return
         what = Do.COLD_UNDEFINE if entry.move_withdrawn is None else Do.COLD_WITHDRAW
         step.attempt_or_block(what, uuid, seen.node, Reason.StopFailed)
+    elif (entry.ran_there or not entry.was_active) and before not in OVER and lacks_autostart(entry, seen):
+        step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.StopFailed)
     elif not entry.was_active:
-        if before != Ending.COLD_MOVED.value and lacks_autostart(entry, seen):
-            step.attempt_or_block(Do.FINISH, uuid, seen.node, Reason.StopFailed)
-        else:
-            entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.OFF, seen.node)
-    elif seen.crashed and not (entry.cold_target and before == Ending.NONE.value):
+        entry.end(Ending.COLD_MOVED if entry.cold_target else Ending.OFF, seen.node)
+    elif seen.crashed and not (entry.cold_target and before == Ending.NONE.value and not entry.ran_there):
         # libvirt calls failed also what it could not start.
         text = f"{entry.name} was moved to {seen.node}, and its process there crashed or failed."
         entry.end(Ending.BLOCKED, seen.node, crash(entry, text))
@@ -385,7 +387,7 @@ def handle_off_elsewhere(step: Step, uuid: str, situation: Situation) -> None:
         entry.stop_requests = 0
         text = f"{entry.name} was asked to stop here, moved to {seen.node}, and shut down there."
         entry.end(Ending.BLOCKED, seen.node, Finding(Reason.ShutdownTimedOut, text))
-    elif not entry.cold_target or before in (Ending.COLD_MOVED.value, Ending.GONE.value):
+    elif not entry.cold_target or entry.ran_there or before in OVER:
         # It moved, and then its guest or somebody stopped it there.
         entry.end(Ending.GONE, seen.node, Finding(Reason.StoppedByItself))
     else:

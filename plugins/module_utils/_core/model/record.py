@@ -129,6 +129,7 @@ class VMRecord:
     stop_requests: int = 0  # requests of ours that the guest may still act on
     stop_timeout: float = 0.0  # how long it was given for that
     cold_target: str = ""
+    ran_there: bool = False  # it was seen to run where it was moved while off: from then on it is its owner's
     back_reason: str = ""  # why its cold move goes back to where it ran
     back_message: str = ""
     disarmed: bool = False  # we switched its autostart off, and it was not seen on since

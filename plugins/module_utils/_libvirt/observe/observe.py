@@ -152,7 +152,7 @@ class Observer:
             key = (uuid, peer.name)
             entry = record.vms.get(uuid) if record else None
             runs = domain.state in (State.RUNNING, State.PAUSED)
-            brought = entry is not None and not entry.was_active and entry.cold_target == peer.name
+            brought = entry is not None and entry.cold_target == peer.name
             if (runs or brought) and key not in self.clean:
                 try:
                     autostart, persistent, marked = peer.arrival(uuid)

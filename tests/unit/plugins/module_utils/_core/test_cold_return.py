@@ -86,6 +86,37 @@ def test_one_that_was_refused_and_then_waits_for_a_place_is_moved_when_there_is_
     assert made.machines["c"].domains["u1"].state is State.RUNNING
 
 
+@pytest.mark.parametrize("drained_again", [False, True])
+def test_a_transient_vm_that_ends_where_it_had_gone_is_started_nowhere(drained_again: bool) -> None:
+    made = two(vm(1, "a", persistent=False, **FIXED))
+    assert run(made, COLD).phase is NodePhase.DRAINED
+    made.power_off("b", "u1")
+    if drained_again:
+        assert ended(run(made, COLD, name="again")) == ("gone", "VMVanished")
+    assert run(made, COLD, "active", "back").phase is NodePhase.ACTIVE
+    assert not any(machine.domains for machine in made.machines.values())
+
+
+@pytest.mark.parametrize("act", [Do.FINISH, Do.RELEASE])
+@pytest.mark.parametrize("intent", ["drained", "active"])
+def test_what_is_stopped_as_its_move_is_finished_is_not_started(act: Do, intent: str) -> None:
+    """It was seen to run there. Its owner stops it before that is looked at again."""
+    made = two(vm(1, "a", autostart=True, **FIXED))
+
+    def stopped_first(action):
+        if action.do is act and made.machines["b"].domains["u1"].active:
+            made.power_off("b", "u1")
+            raise KeyboardInterrupt
+        return
+
+    with pytest.raises(KeyboardInterrupt):
+        run(made, COLD, fails=stopped_first)
+    assert ended(run(made, COLD, intent, name="next")) == ("gone", "StoppedByItself")
+    assert made.machines["b"].domains["u1"].state is State.SHUTOFF
+    assert made.machines["b"].domains["u1"].autostart
+    assert not made.machines["b"].claims
+
+
 def test_another_run_may_try_again() -> None:
     made = two(vm(1, "a", **FIXED))
     assert ended(run(made, COLD, fails=refuse)) == ("blocked", "CannotStart")

@@ -126,6 +126,15 @@ def test_a_save_that_fails_is_told_in_its_own_words(takes: float) -> None:
     assert (the(made).state, the(made).autostart) == (State.RUNNING, True)
 
 
+def test_a_save_of_another_run_that_fails_is_not_asked_for_by_one_that_may_not_stop_it() -> None:
+    made = saved_slowly(save_fails=True)
+    killed_after(made, 5.0)
+    outcome = run(made, replace(SAVE, allow_stop=False, force_stop=True), name="second")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.BLOCKED, ("blocked", "StopNotAllowed"))
+    assert {a.do for a in outcome.actions_done}.isdisjoint({Do.SAVE, Do.FORCE_OFF})
+    assert (the(made).state, the(made).autostart) == (State.RUNNING, True)
+
+
 def test_the_deadline_of_the_node_ends_the_wait_and_the_next_run_takes_it_up() -> None:
     made = saved_slowly(100.0)
     outcome = run(made, replace(SAVE, drain_timeout=30.0))
