@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import locale
 import os
 import threading
 from collections.abc import Callable
@@ -164,6 +165,8 @@ class _EventLoop:
                 return
             # Else libvirt prints every error on stderr, also those that are caught.
             libvirt.registerErrorHandler(_ignore, None)
+            # What libvirt and the system say is compared with words; Ansible's modules take the session's language.
+            locale.setlocale(locale.LC_MESSAGES, "C")
             libvirt.virEventRegisterDefaultImpl()
             threading.Thread(target=self._run, name="libvirt-events", daemon=True).start()
             self._pid = os.getpid()

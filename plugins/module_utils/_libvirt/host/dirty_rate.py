@@ -82,8 +82,8 @@ def known(conn: Any, dom: Any) -> Rate | None:
     """The dirty rate of one domain as measured in the last ten minutes, whoever asked for it, also while it migrates;
     None: it was not measured, or is just being. Raises libvirtError."""
     flags = libvirt.VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT
-    ((_same, stats),) = conn.domainListGetStats([dom], libvirt.VIR_DOMAIN_STATS_DIRTYRATE, flags)
-    last = _of(stats)
+    found = conn.domainListGetStats([dom], libvirt.VIR_DOMAIN_STATS_DIRTYRATE, flags)
+    last = _of(found[0][1] if found else {})  # one that has left is left out
     if not _is_fresh(last, FRESH, time.clock_gettime(time.CLOCK_MONOTONIC), time.time()):
         return None
     return Rate(float(last["rate"]) * MIB, float(last["seconds"]))

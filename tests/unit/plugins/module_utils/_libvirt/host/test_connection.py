@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import threading
 import time
 from types import SimpleNamespace
@@ -126,6 +127,21 @@ def test_a_migration_that_found_no_target_says_what_to_look_at(text: str, domain
 def test_it_opens_with_keepalive(bind: Any) -> None:
     bind(lambda _uri: FakeConnection())
     assert open_connection("qemu+tls://b/system").keepalive == (5, 6)
+
+
+def test_its_errors_are_in_the_words_that_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module of Ansible's takes over the locale of the session, which ssh may bring from the controller."""
+    before, over = locale.setlocale(locale.LC_ALL), threading.Event()
+    calls = dict.fromkeys(("registerErrorHandler", "virEventRegisterDefaultImpl"), lambda *_of: None)
+    monkeypatch.setattr(
+        connection, "libvirt", SimpleNamespace(libvirtError=FakeError, virEventRunDefaultImpl=over.wait, **calls)
+    )
+    try:
+        locale.setlocale(locale.LC_ALL, "C.UTF-8")
+        connection._EventLoop().start()
+        assert (locale.setlocale(locale.LC_MESSAGES), locale.setlocale(locale.LC_CTYPE)) == ("C", "C.UTF-8")
+    finally:
+        locale.setlocale(locale.LC_ALL, before)
 
 
 def test_a_driver_without_keepalive(bind: Any) -> None:

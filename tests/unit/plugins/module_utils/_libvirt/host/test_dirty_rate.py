@@ -116,6 +116,11 @@ def test_what_was_measured_is_known_to_all_for_ten_minutes(monkeypatch: pytest.M
     assert fleet.asked == ["a"]
 
 
+def test_a_domain_that_has_left_has_no_rate() -> None:
+    """libvirt leaves it out of its answer: an error there would be taken for one of the migration."""
+    assert dirty_rate.known(SimpleNamespace(domainListGetStats=lambda *_of: []), "a") is None
+
+
 def test_an_old_one_is_measured_again() -> None:
     fleet = Fleet({"a": 7})
     fleet.measure()
