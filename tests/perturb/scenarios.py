@@ -160,7 +160,12 @@ def _scenarios() -> Iterator[Scenario]:
         yield Scenario(f"drain-{kind}", vms, (DRAIN,), policy)
     for kind in ("live", "postcopy", "leftover", "fails_first", "cold"):
         vms, more = _KINDS[kind]
-        yield Scenario(f"one-{kind}", vms, (Command("migrated", only="u1"),), **more)
+        one, back = Command("migrated", only="u1"), Command("active", only="u1")
+        alone = Scenario(f"one-{kind}", vms, (one,), **more)
+        yield alone
+        for act in {"live": ("migrate",), "cold": ("shutdown",)}.get(kind, ()):
+            at = _acts(alone)[act] + (2 if act == "migrate" else 1)
+            yield replace(alone, name=f"abort-one-{kind}-{act}", commands=(one, back), begin=1, cut=at)
     (saved,), more = _KINDS["save"]
     yield Scenario("takeover-save", (saved, {**saved, "save_waits": 5.0}), (DRAIN,), seconds=1.0, **more)
     yield Scenario("drain-left_paused", (LIVE,), (DRAIN,), fate=Fate(left_paused=True))

@@ -117,11 +117,11 @@ def read_vm_facts(source: Host, peers: Iterable[Host], domain: DomainNow, reads:
         spec = parse_domain(xml)
         pending = read_next_start(dom, spec, defined, source)
     except ValueError as exc:
-        return unreadable(source, domain, str(exc), dom)
+        return unreadable(source, domain, str(exc))
     try:
         needs = needs_of(spec.declared.other)
     except PolicyError as exc:  # where it may be is not known, so it goes nowhere
-        return unreadable(source, domain, f"{domain.name}: {exc}", dom)
+        return unreadable(source, domain, f"{domain.name}: {exc}")
     spec = with_chains(dom, spec, source.facts)
     runtime = _runtime(dom, spec, domain)
     views = local_views(spec, source.facts, source.config.shared_paths, domain=dom)
@@ -348,18 +348,17 @@ def _block_jobs(dom: Any, spec: DomainSpec) -> Iterable[str]:
             yield disk.dev
 
 
-def _starts_with_host(dom: Any) -> bool:
+def _starts_with_host(source: Host, uuid: str) -> bool:
     """libvirt keeps it beside the definition, so that it can be read without."""
     try:
-        return bool(dom.autostart())
-    except libvirt.libvirtError:
+        return bool(source.domain(uuid).autostart())
+    except (HostUnreachable, libvirt.libvirtError):
         return False
 
 
-def unreadable(source: Host, domain: DomainNow, text: str, dom: Any = None) -> VMFacts:
-    """A VM that is here, and of which no more is known than the host's list says.
-
-    `dom`: it answers, and what it answers is not understood.
+def unreadable(source: Host, domain: DomainNow, text: str) -> VMFacts:
+    """A VM that is here, and of which no more is known than the host's list says; of one that is off also its
+    autostart.
     """
     return VMFacts(
         uuid=domain.uuid,
@@ -370,7 +369,7 @@ def unreadable(source: Host, domain: DomainNow, text: str, dom: Any = None) -> V
         group=None,
         labels={},
         persistent=True,
-        autostart=_starts_with_host(dom) if dom is not None and not domain.active else False,
+        autostart=not domain.active and _starts_with_host(source, domain.uuid),
         managed_save=False,
         marked=False,
         method=MigrationMethod.LIVE,

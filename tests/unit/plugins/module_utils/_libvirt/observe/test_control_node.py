@@ -40,6 +40,9 @@ class Guest:
         self.addresses = addresses
         self.asked = 0
 
+    def autostart(self) -> int:
+        return 0
+
     def interfaceAddresses(self, source: int, _flags: int) -> Any:  # noqa: N802
         self.asked += 1
         if source not in self.addresses:

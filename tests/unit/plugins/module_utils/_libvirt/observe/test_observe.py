@@ -37,6 +37,7 @@ _spec.loader.exec_module(fakes)
 GIB = 1024
 # Full of free memory: none of what runs here has touched its own yet.
 CONNECTION = SimpleNamespace(isAlive=lambda: True, getFreeMemory=lambda: 900 * 1024**3, close=lambda: None)
+CONNECTION.lookupByUUIDString = lambda _uuid: SimpleNamespace(autostart=lambda: 0)
 
 
 def node(read: HostNow, memory: int = 8 * GIB, reserve: int = 0) -> Node:

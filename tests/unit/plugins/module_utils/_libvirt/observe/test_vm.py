@@ -127,8 +127,9 @@ def test_what_cannot_be_understood_keeps_it_where_it_is(monkeypatch: pytest.Monk
 def test_whether_it_starts_with_its_host_is_known_all_the_same_of_one_that_is_off(active: bool) -> None:
     dom = fakes.Domain(fakes.Binding(), [], "host-a", active=active, autostart=True)
     state = State.RUNNING if active else State.SHUTOFF
-    source = Host(HostConfig("host-a", "x"))
-    facts = vm_facts.unreadable(source, DomainNow(UUID, "web", state, 96), "no XML", dom)
+    conn = SimpleNamespace(isAlive=lambda: True, lookupByUUIDString=lambda _uuid: dom)
+    source = Host(HostConfig("host-a", "x"), lambda _uri: conn)
+    facts = vm_facts.unreadable(source, DomainNow(UUID, "web", state, 96), "no XML")
     assert (facts.known, facts.autostart) == (False, not active)
 
 
