@@ -344,13 +344,18 @@ def _volume_there(conn: Any, target: HostFacts, pool: str, volume: str) -> bool 
         return None
     if pool not in target.pools:
         return False
-    try:
-        conn.storagePoolLookupByName(pool).storageVolLookupByName(volume)
-    except libvirt.libvirtError as exc:
-        if exc.get_error_code() not in _NOT_THERE:
-            raise
-        return False
-    return True
+    for refresh in (False, True):  # as path_on_target
+        try:
+            opened = conn.storagePoolLookupByName(pool)
+            if refresh:
+                opened.refresh(0)
+            opened.storageVolLookupByName(volume)
+        except libvirt.libvirtError as exc:
+            if exc.get_error_code() not in _NOT_THERE and (is_lost(exc) or not refresh):
+                raise
+            continue
+        return True
+    return False
 
 
 def _node_device(conn: Any, path: str) -> bool | None:

@@ -289,12 +289,15 @@ def test_a_read_only_file_of_another_size_is_another_one(size: int, there: bool)
 
 
 @pytest.mark.parametrize(
-    ("pool", "volume", "there"), [("default", "a", True), ("default", "b", False), ("other", "a", False)]
+    ("pool", "volume", "there", "refreshed"),
+    [("default", "a", True, 0), ("default", "new", True, 1), ("default", "b", False, 1), ("other", "a", False, 0)],
 )
-def test_a_volume_of_a_pool(pool: str, volume: str, there: bool) -> None:
+def test_a_volume_of_a_pool(pool: str, volume: str, there: bool, refreshed: int) -> None:
+    """A pool on shared storage has not noticed what another host made in it since."""
     disk = DiskSpec("vda", type="volume", source="x", pool=pool, volume=volume)
-    seen = target_views({}, spec(disk), TARGET, Target({"default/a"}))
-    assert seen["vda"].on_target is there
+    conn = Target({"default/a"}, {"default/new"})
+    assert target_views({}, spec(disk), TARGET, conn)["vda"].on_target is there
+    assert conn.refreshed == refreshed
 
 
 def test_a_broken_connection_is_not_a_missing_volume() -> None:
