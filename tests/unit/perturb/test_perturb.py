@@ -24,6 +24,8 @@ def test_nothing_that_happens_at_any_point_is_unexplained(name: str) -> None:
     [
         ("round-leftover", "slow_look/"),  # off here, not there yet: taken for stopped, and its autostart was lost
         ("round-off_moves", "other_takes_slots/"),  # three refusals of a slot were taken for three attempts
+        ("again-cold", "owner_stops/"),  # a transient VM that its owner had ended was started again by each drain
+        ("drain-force_save", "taken_over/"),  # a save that failed was asked for by a run that allows no stop
     ],
 )
 def test_what_was_found_once_stays_repaired(name: str, kind: str) -> None:
@@ -46,6 +48,12 @@ def test_each_point_has_its_cases() -> None:
     assert numbers == set(told_apart(run))
     seen = {(point.what, point.state) for point in run.points[run.first - 1 :]}
     assert {(run.points[at - 1].what, run.points[at - 1].state) for at in numbers} == seen
+
+
+@pytest.mark.parametrize("kind", ["live", "postcopy", "leftover", "fails_first"])
+def test_a_restore_in_the_middle_of_a_drain_has_something_to_abort(kind: str) -> None:
+    run = record(make(f"abort-{kind}-migrate"))
+    assert any(point.what.startswith("write abort") for point in run.points[run.first - 1 :])
 
 
 def test_thinning_loses_no_kind() -> None:
