@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import OnNotMigratable
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
-from kubesim import templates
-from kubesim.kinds import NODES, PODS, VMIMS, VMIS
-from kubesim.reading import add_budget, evictions, launcher, row
+from kubesim.kinds import PODS, VMIS
+from kubesim.reading import add_budget, evictions, row
 
 pytestmark = pytest.mark.full
 
@@ -47,15 +45,6 @@ def fail_once(sim: Any, code: int, text: str = "") -> None:
     sim.api.faults.plan(code, 1, lambda m, path: m == "POST" and path.endswith(EVICT), text=text)
 
 
-@pytest.mark.parametrize("strategy", ["None", "LiveMigrateIfPossible"])
-def test_2xx_the_pod_goes_and_the_vm_starts_elsewhere(sim, operator, strategy) -> None:
-    sim.add_vm("vm", "n1", strategy=strategy, not_migratable_reason="DisksNotLiveMigratable")
-    assert asked(sim, operator) == "accepted"
-    found = operator.drain(allow_stop=True)
-    assert (found["phase"], row(found, "vm")["verdict"]) == ("Drained", "cold_moved")
-    assert 201 in statuses(sim)
-
-
 def test_429_triggered_is_watched_and_not_asked_again(sim, operator) -> None:
     sim.add_vm("vm", "n1", migrate_seconds="20")
     assert asked(sim, operator) == "marked"
@@ -74,12 +63,7 @@ def test_429_in_progress_is_no_error(sim, operator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "phase", "verdict"),
-    [
-        ({}, "Blocked", "blocked"),
-        ({"on_not_migratable": "skip"}, "Blocked", "skipped"),
-        ({"on_not_migratable": "shutdown", "allow_stop": True}, "Drained", "cold_moved"),
-    ],
+    ("policy", "phase", "verdict"), [({}, "Blocked", "blocked"), ({"on_not_migratable": "skip"}, "Blocked", "skipped")]
 )
 def test_429_not_migratable_is_left_to_the_policy(sim, operator, policy, phase, verdict) -> None:
     sim.add_vm("vm", "n1", not_migratable_reason="DisksNotLiveMigratable")
@@ -90,36 +74,6 @@ def test_429_not_migratable_is_left_to_the_policy(sim, operator, policy, phase, 
     assert (found["phase"], row(found, "vm")["verdict"]) == (phase, verdict)
     if verdict == "blocked":
         assert row(found, "vm")["reason"] == "DisksNotLiveMigratable" and by_the_drain(sim) == []
-
-
-def test_429_target_pod_is_waited_for_and_moved_on(sim, operator) -> None:
-    sim.add_vm("vm", "n2", migrate_seconds="30")
-    sim.edit(NODES, "n3", lambda o: o["spec"].update(unschedulable=True))
-    body = {"metadata": {"name": "here", "namespace": "default"}, "spec": {"vmiName": "vm"}}
-    body["metadata"]["labels"] = {"kubevirt.io/vmi-name": "vm"}
-    sim.add("virtualmachineinstancemigrations", body)
-    sim.until(lambda: any(m.get("status", {}).get("phase") == "Running" for m in sim.world.store.all(VMIMS)))
-    assert asked(sim, operator) == "target_pod"
-    sim.edit(NODES, "n3", lambda o: o["spec"].update(unschedulable=False))
-    first = operator.slice(Intent.DRAINED, 0.5)
-    assert (first["phase"], first["findings"][0]["reason"]) == ("Draining", "InboundMigration")
-    assert by_the_drain(sim) == []
-    found = operator.drain()
-    assert (found["phase"], row(found, "vm")["verdict"]) == ("Drained", "moved")
-
-
-def test_429_hotplug_pod_goes_with_its_launcher(sim, operator) -> None:
-    sim.add_vm("vm", "n1")
-    pod = launcher(sim)
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "controller": True}
-    meta = {"name": "hp-volume-x", "namespace": "default", "labels": {"kubevirt.io": "hotplug-disk"}}
-    meta["ownerReferences"] = [{**owner, "uid": pod["metadata"]["uid"]}]
-    spec = {"nodeName": "n1", "containers": [templates.container()]}
-    sim.add("pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
-    sim.until(lambda: sim.world.store.find(PODS, "default", "hp-volume-x")["status"]["phase"] == "Running")
-    assert asked(sim, operator, "hp-volume-x") == "hotplug"
-    assert operator.drain()["phase"] == "Drained"
-    assert sim.find(PODS, "hp-volume-x") is None
 
 
 def test_429_of_a_failure_inside_virt_api_is_tried_again(sim, operator) -> None:

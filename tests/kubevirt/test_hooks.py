@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +11,11 @@ import pytest
 import yaml
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
-from ansible_collections.virtops.maintenance.tests.kubevirt.plays import LONGEST
+from ansible_collections.virtops.maintenance.tests.kubevirt import plays
 from kubesim import Kubesim
 from kubesim.kinds import NODES
 from kubesim.reading import DISKS, clean
 
-ROOT = Path(__file__).resolve().parents[2]
 # The machine's own clock, which the simulator's log has too.
 CLOCK = "$(python3 -c 'import time; print(time.monotonic())')"
 TELL = {
@@ -38,29 +35,19 @@ ON = {
 WEB = {"labels": {"tier": "web"}}
 
 
-class Plays:
+class Plays(plays.Plays):
     """A folder with playbooks and task files, and the hooks that were run."""
 
     def __init__(self, sim: Kubesim, folder: Path) -> None:
+        super().__init__(sim, folder)
         self.folder = folder
-        away = {"balancer": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1:1"}}
-        hosts = {name: {} for name in ("n1", "n2", "n3")} | away
-        rule = {"name": "web", "when": "labels.tier == 'web'"}
-        rule["hooks"] = {"before": "out.yml", "after": "back.yml"}
-        known = {"maintenance_platform": "kubevirt", "maintenance_rules": [rule]}
-        self.write("hosts.json", {"all": {"hosts": hosts, "vars": known}})
+        self._env["TOLD"] = str(folder / "told")
+        known = plays.inventory()["all"]
+        known["hosts"]["balancer"] = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1:1"}
+        rule = {"name": "web", "when": "labels.tier == 'web'", "hooks": {"before": "out.yml", "after": "back.yml"}}
+        known["vars"]["maintenance_rules"] = [rule]
+        self._hosts.write_text(json.dumps({"all": known}), encoding="utf-8")
         self.hooks(out=[TELL], back=[TELL])
-        self.env = {
-            **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
-            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
-            "ANSIBLE_HOME": str(folder / "ansible"),
-            "ANSIBLE_NOCOLOR": "1",
-            "TOLD": str(folder / "told"),
-            "K8S_AUTH_KUBECONFIG": str(sim.kubeconfig(folder / "kubeconfig", "maintenance")),
-        }
-
-    def write(self, name: str, content: Any) -> None:
-        (self.folder / name).write_text(json.dumps(content), encoding="utf-8")
 
     def hooks(self, **files: list[dict[str, Any]]) -> None:
         for name, tasks in files.items():
@@ -68,24 +55,11 @@ class Plays:
 
     def run(self, what: Any, *more: str, **variables: Any) -> subprocess.CompletedProcess[str]:
         """A task on n1, or a playbook of the collection by its name."""
-        if isinstance(what, dict):
-            play = {"hosts": "n1", "gather_facts": False, "tasks": [what]}
-            (self.folder / "play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
-            what = "play.yml"
-        else:
-            variables["maintenance_hosts"] = "n1"
-            what = f"virtops.maintenance.{what}"
-        tool = str(Path(sys.executable).with_name("ansible-playbook"))
-        return subprocess.run(
-            [tool, "-i", "hosts.json", what, "-e", json.dumps(variables), *more],
-            env=self.env,
-            cwd=self.folder,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=LONGEST,
-            check=False,
-        )
+        if not isinstance(what, dict):
+            return super().run(f"virtops.maintenance.{what}", *more, maintenance_hosts="n1", **variables)
+        play = {"hosts": "n1", "gather_facts": False, "tasks": [what]}
+        (self.folder / "play.yml").write_text(yaml.safe_dump([play]), encoding="utf-8")
+        return super().run("play.yml", *more, **variables)
 
     @property
     def told(self) -> list[list[str]]:
@@ -98,8 +72,8 @@ class Plays:
         return [(line[1], line[2]) for line in self.told]
 
 
-@pytest.fixture
-def plays(sim: Kubesim, tmp_path: Path) -> Plays:
+@pytest.fixture(name="plays")
+def _plays(sim: Kubesim, tmp_path: Path) -> Plays:
     return Plays(sim, tmp_path)
 
 

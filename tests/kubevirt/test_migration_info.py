@@ -18,7 +18,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
 )
 from kubesim import Kubesim
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS, VMS
-from kubesim.reading import full_quota, take_slots
+from kubesim.reading import take_slots
 
 
 def ask(operator: Any, **what: str) -> dict[str, Any]:
@@ -97,34 +97,6 @@ def test_a_stuck_holder_is_told(sim, operator) -> None:
     assert "virt-handler on n" in held["sentence"]
 
 
-def test_a_quota_is_named(sim, operator) -> None:
-    sim.add_vm("vm", "n1")
-    full_quota(sim)
-    migrate(sim)
-    sim.until(lambda: sim.world.store.find(VMIMS, "default", "m-vm").get("status", {}).get("conditions") is not None)
-    found = first(operator)
-    assert (found["where"], found["code"]) == ("quota, storage", "QuotaExceeded")
-    assert found["subject"] == "ResourceQuota tight of namespace default"
-    assert "exceeded quota: tight" in found["sentence"]
-
-
-def test_a_target_that_no_node_takes(sim, operator) -> None:
-    sim.add_vm("vm", "n1")
-    for name in ("n2", "n3"):
-        sim.edit(NODES, name, lambda o: o["spec"].update(unschedulable=True))
-    migrate(sim, phase="Scheduling")
-    sim.until(
-        lambda: any(
-            c.get("reason") == "Unschedulable"
-            for p in sim.world.store.all(PODS)
-            for c in p["status"].get("conditions") or []
-        )
-    )
-    found = first(operator)
-    assert (found["where"], found["code"]) == ("target pod", "TargetUnschedulable")
-    assert "node(s) were unschedulable" in found["sentence"]
-
-
 def test_a_target_pod_that_does_not_start(sim, operator) -> None:
     sim.add_vm("vm", "n1", target_pod="hang")
     migrate(sim, phase="Scheduling")
@@ -145,23 +117,6 @@ def test_a_target_pod_that_does_not_start(sim, operator) -> None:
 
 def target(sim: Kubesim) -> dict[str, Any]:
     found = [p for p in sim.all(PODS) if "kubevirt.io/migrationJobUID" in p["metadata"]["labels"]]
-    pod: dict[str, Any] = found[-1]
-    return pod
-
-
-def test_a_volume_that_cannot_be_attached(sim, operator) -> None:
-    sim.add_vm("vm", "n1", target_pod="hang")
-    migrate(sim, phase="Scheduling")
-    text = "Multi-Attach error for volume pvc-1: already exclusively attached to one node"
-    sim.call(lambda: sim.world.event(target_now(sim), "FailedAttachVolume", text, "Warning"))
-    found = first(operator)
-    assert (found["where"], found["code"]) == ("quota, storage", "StorageNotReady")
-    assert found["sentence"] == text and "ReadWriteMany" in found["remedy"]
-
-
-def target_now(sim: Kubesim) -> dict[str, Any]:
-    """On the cluster's thread."""
-    found = [p for p in sim.world.store.all(PODS) if "kubevirt.io/migrationJobUID" in p["metadata"]["labels"]]
     pod: dict[str, Any] = found[-1]
     return pod
 

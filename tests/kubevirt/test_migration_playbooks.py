@@ -2,79 +2,43 @@
 
 from __future__ import annotations
 
-import os
+import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from ansible_collections.virtops.maintenance.tests.kubevirt.plays import MODULES_PYTHON
-from kubesim import Kubesim
+from ansible_collections.virtops.maintenance.tests.kubevirt.plays import MODULES_PYTHON, Plays, written
 from kubesim.kinds import NODES, VMIMS, VMIS, VMS
 
 pytestmark = pytest.mark.full
 
-ROOT = Path(__file__).resolve().parents[2]
-_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+Wanted = list[tuple[str, dict[str, Any]]]
 
 
 class Tasks:
     """Runs tasks on localhost, with the environment variables that kubernetes.core takes."""
 
-    def __init__(self, sim: Kubesim, tmp: Path) -> None:
-        self._tmp = tmp
-        self.env = {
-            **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
-            "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "build" / "collections"),
-            "ANSIBLE_HOME": str(tmp / "ansible"),
-            "ANSIBLE_NOCOLOR": "1",
-            "ANSIBLE_LOCALHOST_WARNING": "0",
-            "K8S_AUTH_KUBECONFIG": str(sim.kubeconfig(tmp / "kubeconfig", "maintenance")),
-        }
+    def __init__(self, plays: Plays, book: Path) -> None:
+        self._plays, self._book = plays, book
 
     def run(self, *more: str, **modules: dict[str, Any]) -> subprocess.CompletedProcess[str]:
         """`modules`: name -> options, a task each."""
         return self.all(list(modules.items()), *more)
 
-    def all(
-        self, wanted: list[tuple[str, dict[str, Any]]], *more: str, go_on: bool = False
-    ) -> subprocess.CompletedProcess[str]:
+    def all(self, wanted: Wanted, *more: str, go_on: bool = False) -> subprocess.CompletedProcess[str]:
         """`go_on`: a task that fails is told, and the next one is done all the same."""
-        tasks = [
-            {
-                f"virtops.maintenance.kubevirt_{name}": options,
-                "vars": {"ansible_python_interpreter": MODULES_PYTHON},
-                "ignore_errors": go_on,
-            }
-            for name, options in wanted
-        ]
-        play = [{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]
-        (self._tmp / "play.yml").write_text(yaml.safe_dump(play), encoding="utf-8")
-        tool = str(Path(sys.executable).with_name("ansible-playbook"))
-        return subprocess.run(
-            [tool, "play.yml", *more],
-            env=self.env,
-            cwd=self._tmp,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=120,
-            check=False,
-        )
+        more_of_each = {"vars": {"ansible_python_interpreter": MODULES_PYTHON}, "ignore_errors": go_on}
+        tasks = [{f"virtops.maintenance.kubevirt_{name}": options, **more_of_each} for name, options in wanted]
+        play = {"hosts": "localhost", "gather_facts": False, "tasks": tasks}
+        self._book.write_text(json.dumps([play]), encoding="utf-8")
+        return self._plays.run(str(self._book), *more)
 
 
 @pytest.fixture
-def tasks(sim: Kubesim, tmp_path: Path) -> Tasks:
-    return Tasks(sim, tmp_path)
-
-
-def writes(sim: Kubesim, since: int) -> list[str]:
-    """What was written, server-side dry runs left aside."""
-    asked = (c for c in sim.log[since:] if c.method in _WRITES)
-    return [f"{c.method} {c.path}" for c in asked if "dryRun" not in c.query]
+def tasks(plays: Plays, tmp_path: Path) -> Tasks:
+    return Tasks(plays, tmp_path / "play.yml")
 
 
 def test_lines_while_it_moves_and_nothing_the_second_time(sim, tasks) -> None:
@@ -102,7 +66,7 @@ def test_check_mode_writes_nothing_and_shows_it(sim, tasks) -> None:
     assert done.returncode == 0 and "changed=2" in done.stdout, done.stdout
     assert "+VM default/vm: running on n3" in done.stdout
     assert "+VM default/vm (template): External" in done.stdout
-    assert writes(sim, before) == [] and sim.all(VMIMS) == []
+    assert written(sim.log[before:]) == [] and sim.all(VMIMS) == []
     assert sim.find(VMS, "vm")["spec"]["template"]["spec"]["evictionStrategy"] == "LiveMigrate"
 
 

@@ -24,8 +24,6 @@ from kubesim import Kubesim
 from kubesim.kinds import NODES, PODS, VMIMS, VMIS
 from kubesim.reading import row
 
-pytestmark = pytest.mark.full
-
 # What is to be done once the migration is there.
 Later = Callable[[], None]
 Planted = Callable[[Kubesim], "Later | None"]
@@ -92,19 +90,21 @@ def unattached(sim: Kubesim) -> Later:
     return later
 
 
-CAUSES: dict[str, tuple[Planted, str]] = {
-    "outbound": (outbound, "outbound migrations of n1 are taken: default/holder"),
-    "cluster": (of_the_cluster, "migrations of the cluster are taken: default/holder"),
-    "quota": (quota, "exceeded quota: tight"),
-    "nowhere": (nowhere, "0/3 nodes are available"),
-    "refused": (refused, "violates PodSecurity"),
-    "volume": (unattached, "Multi-Attach error"),
+CAUSES: dict[str, tuple[Planted, str, str]] = {
+    "outbound": (outbound, "policy and limits", "outbound migrations of n1 are taken: default/holder"),
+    "cluster": (of_the_cluster, "policy and limits", "migrations of the cluster are taken: default/holder"),
+    "quota": (quota, "quota, storage", "exceeded quota: tight"),
+    "nowhere": (nowhere, "target pod", "0/3 nodes are available"),
+    "refused": (refused, "target pod", "violates PodSecurity"),
+    "volume": (unattached, "quota, storage", "Multi-Attach error"),
 }
 TOLD = ("quota", "nowhere", "refused")
 
 
-@pytest.mark.parametrize(("plant", "words"), CAUSES.values(), ids=CAUSES)
-def test_the_migration_of_one_vm_tells_what_the_info_tells(sim, operator, plant: Planted, words: str) -> None:
+@pytest.mark.parametrize(("plant", "where", "words"), CAUSES.values(), ids=CAUSES)
+def test_the_migration_of_one_vm_tells_what_the_info_tells(
+    sim, operator, plant: Planted, where: str, words: str
+) -> None:
     sim.add_vm("vm", "n1")
     later = plant(sim)
     base = {"name": "vm", "namespace": "default", "run_id": "one", "seconds": 3.5}
@@ -117,11 +117,12 @@ def test_the_migration_of_one_vm_tells_what_the_info_tells(sim, operator, plant:
     first = waiting(InfoRequest(operator.auth, name="vm", namespace="default"))
     finding = first["migrations"][0]["findings"][0]
     assert (vm["reason"], vm["message"]) == (finding["code"], finding["sentence"])
-    assert words in vm["message"] and told["phase"] == "Migrating"
+    assert words in vm["message"] and told["phase"] == "Migrating" and finding["where"] == where
 
 
-@pytest.mark.parametrize(("plant", "words"), [CAUSES[c] for c in TOLD], ids=TOLD)
-def test_the_drain_tells_it_too(sim, operator, plant: Planted, words: str) -> None:
+@pytest.mark.full
+@pytest.mark.parametrize(("plant", "_where", "words"), [CAUSES[c] for c in TOLD], ids=TOLD)
+def test_the_drain_tells_it_too(sim, operator, plant: Planted, _where: str, words: str) -> None:
     sim.add_vm("vm", "n1")
     later = plant(sim)
     if later is not None:
@@ -134,6 +135,7 @@ def test_the_drain_tells_it_too(sim, operator, plant: Planted, words: str) -> No
     assert words in found["message"]
 
 
+@pytest.mark.full
 def test_slots_of_another_node_are_not_taken_for_its_own(sim, operator) -> None:
     sim.configure(migrations={"parallelMigrationsPerCluster": 1, "parallelOutboundMigrationsPerNode": 1})
     sim.add_vm("vm", "n1")

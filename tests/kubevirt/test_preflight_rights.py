@@ -37,13 +37,6 @@ def test_the_documented_role_grants_every_right_that_is_asked_for() -> None:
     assert asked - granted == set()
 
 
-def test_a_missing_right_names_verb_and_resource(still: Still) -> None:
-    still.vm()
-    still.forbid("pods/eviction")
-    row = still.told()[Reason.Forbidden]
-    assert "create pods/eviction in default (to ask VMs to leave)" in row["message"]
-
-
 def test_a_namespace_that_is_being_deleted_is_no_missing_right(still: Still) -> None:
     """Its VMs end with it. Kubernetes refuses evictions there with a 403."""
     still.vm()

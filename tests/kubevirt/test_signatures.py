@@ -42,11 +42,6 @@ def test_who_asked_stands_on_the_vm_and_on_kubevirts_own_migration(sim, operator
         assert (note["run"], note["by"], note["reason"]) == ("run-1", "me", "why")
         assert (note["node"], note["at"][:2]) == ("n1", "20")
     assert events(sim, "MaintenanceRequested") == ["evacuation of node n1, run run-1 of me: why"]
-
-
-def test_it_stands_there_before_anything_is_asked(sim, operator) -> None:
-    sim.add_vm("vm", "n1")
-    operator.drain()
     signed_at = min(c.at for c in sim.requests("PATCH", "/virtualmachineinstances/vm"))
     told_at = min(c.at for c in sim.requests("POST", "/events"))
     asked_at = min(c.at for c in sim.requests("POST", "/eviction"))

@@ -20,7 +20,6 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.observe import control_node
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests import eviction
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import act, check_mode, service, work
-from kubesim import Kubesim
 from kubesim.kinds import NODES
 from kubesim.reading import add_pod, evictions, row
 
@@ -173,15 +172,3 @@ def test_no_server_is_one_clear_error(operator, tmp_path) -> None:
     nowhere = {**operator.auth, "kubeconfig": None, "host": "http://127.0.0.1:9", "api_key": "x"}
     with pytest.raises(KubeError, match="no answer"):
         check_mode.plan(replace(operator.request(Intent.DRAINED, "r", 1.0), auth=nowhere), {})
-
-
-@pytest.mark.parametrize("version", [(1, 6), (1, 8)])
-def test_older_versions(version, tmp_path, make_operator) -> None:
-    """Up to 1.8 KubeVirt makes migrations a few at a time; evacuate/cancel came with 1.7."""
-    with Kubesim(scale=10, version=version) as sim:
-        for name in ("n1", "n2", "n3"):
-            sim.add_node(name)
-        for number in range(4):
-            sim.add_vm(f"vm{number}", "n1", migrate_seconds="2")
-        operator = make_operator(sim, sim.kubeconfig(tmp_path / "kubeconfig"))
-        assert operator.drain()["phase"] == "Drained"

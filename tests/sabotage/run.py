@@ -177,13 +177,13 @@ def slow_ones(output: str) -> list[str]:
     return [words[2] for words in lines if len(words) == 3 and words[1] in ("call", "setup")]
 
 
-def red_without_a_fault(tree: Path, tests: tuple[str, ...]) -> tuple[str, list[str]]:
+def red_without_a_fault(tree: Path, tests: tuple[str, ...], width: int) -> tuple[str, list[str]]:
     """What is red although nothing is planted (empty: all are green), and what is slow.
 
     All tests share the machine here, beside other parts of the run. A test that is red among them
     has a second try by itself, and both are reported.
     """
-    at_once = ["-p", "xdist.plugin", "-n", str(TREES)]
+    at_once = ["-p", "xdist.plugin", "-n", str(min(width, len(tests)))]
     timed = ["--durations=0", f"--durations-min={BRISK}"]
     crowd = run_tests(tree, *at_once, *timed, *tests, seconds=3 * TIMEOUT)
     if crowd is None:
@@ -281,14 +281,17 @@ def main() -> int:
         raise SystemExit("sabotage: two faults have one name, or none was found")
     trees = Trees()
     trees.grow(1)
-    every = tuple(dict.fromkeys(test for fault in chosen for test in fault.tests))
-    red, slow = red_without_a_fault(trees.free.queue[0], every)
-    if red:
-        print(f"sabotage: the tests are red without any fault: {red}")
-        return 1
     waits = [f for f in chosen if all(test.startswith(SIMULATOR) for test in f.tests)]
-    missed = plant_all(trees, [f for f in chosen if f not in waits], TREES, slow)
-    missed += plant_all(trees, waits, WAITING_TREES, slow)
+    kinds = [([f for f in chosen if f not in waits], TREES), (waits, WAITING_TREES)]
+    slow = []
+    for faults, width in kinds:
+        tests = tuple(dict.fromkeys(test for fault in faults for test in fault.tests))
+        red, more = red_without_a_fault(trees.free.queue[0], tests, width) if tests else ("", [])
+        slow += more
+        if red:
+            print(f"sabotage: the tests are red without any fault: {red}")
+            return 1
+    missed = [fault for faults, width in kinds for fault in plant_all(trees, faults, width, slow)]
     caught = len(chosen) - len(missed)
     for fault in missed:
         # Some tests watch a race, which a crowded machine decides otherwise: a second try alone.

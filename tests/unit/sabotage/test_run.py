@@ -68,5 +68,5 @@ def test_a_file_that_cannot_be_imported_among_the_others_is_red(
         return subprocess.CompletedProcess(words, code, said[code], "")
 
     monkeypatch.setattr(run, "run_tests", ended)
-    red, _slow = run.red_without_a_fault(tmp_path, ("tests/a.py", "tests/kubevirt/test_b.py"))
+    red, _slow = run.red_without_a_fault(tmp_path, ("tests/a.py", "tests/kubevirt/test_b.py"), 2)
     assert "cannot import name 'plays'" in red
