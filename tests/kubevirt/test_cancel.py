@@ -19,12 +19,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("way", "then", "stage", "events"),
-    [
-        ("SIGKILL", "again", "draining", 60),
-        ("SIGTERM", "abort", "rebooting", 3),
-        ("runner", "abort", "draining", 90),
-        ("container", "abort", "at work", 5),
-    ],
+    [("SIGKILL", "again", "draining", 60), ("SIGTERM", "abort", "rebooting", 3), ("container", "abort", "at work", 5)],
 )
 def test_what_was_cancelled_carries_on_or_is_given_back(way: str, then: str, stage: str, events: int) -> None:
     if way == "container" and os.geteuid():
