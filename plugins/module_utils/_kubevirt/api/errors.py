@@ -105,7 +105,9 @@ def _for_whom(message: str) -> str:
 
 
 class LockHeld(Exception):
-    """Another run is working on the node right now. `seen`: for Lock.take. `waits`: a sentence."""
+    """Another run is working on the node right now.
+
+    `seen`: for Lock.take. `waits`: a sentence."""
 
     def __init__(self, text: str, seen: tuple[str, float] = ("", 0.0), waits: str = "") -> None:
         super().__init__(text)

@@ -12,7 +12,7 @@ class PeerUnreachable(Exception):
 
 
 class LockHeld(Exception):
-    """A run on this host works on it for so long that it must hang."""
+    """Another run has worked on this host for minutes: it must hang."""
 
 
 class HolderError(Exception):
