@@ -125,7 +125,7 @@ def handle_nowhere(step: Step, uuid: str) -> None:
         if entry.cold_target:
             start_there(step, entry, entry.cold_target)
         else:
-            entry.end(Ending.STOPPED, step.record.node, entry.finding)
+            entry.end(Ending.STOPPED, step.record.node, step.off_late(entry, entry.finding))
     elif not entry.was_active or _handed_over(entry):
         entry.end(Ending.GONE, "", Finding(Reason.VMVanished))
     elif entry.attempts or boot_over(step, entry):

@@ -242,7 +242,8 @@ def wait_for_reading(step: Step, entry: VMRecord, situation: Situation) -> None:
     names += [f"{name} (not one of the hosts given)" for name in step.hosts_not_listed(entry)]
     if vm is not None and vm.state is State.UNKNOWN:
         names.append(f"its job on {vm.node}")
-    text = f"{', '.join(names) or 'a host'} cannot be read: where {entry.name} runs is not known."
+    unread = f"{', '.join(names)} cannot be read" if names else step.obs.nodes[step.record.node].message
+    text = f"{unread or 'a host cannot be read'}: where {entry.name} runs is not known."
     if step.obs.silent:
         text += f" On {step.record.node} {step.obs.silent}."
     entry.note(Finding(Reason.PeerUnreachable, text))

@@ -106,8 +106,8 @@ def _asks_silent_target(step: Step, uuid: str) -> bool:
 
 def _silent_target(obs: Observation, entry: VMRecord) -> str:
     """The host to which it was sent, or was to go, and which does not answer; empty: there is none."""
-    last = entry.last
-    target = entry.cold_target or (last.target if last is not None and not (last.ok or last.adopted) else "")
+    ours = next((attempt for attempt in reversed(entry.attempts) if not attempt.adopted), None)
+    target = entry.cold_target or (ours.target if ours is not None and not ours.ok else "")
     node = obs.nodes.get(target)
     return target if node is not None and not node.reachable else ""
 
@@ -116,7 +116,7 @@ def leaves_nothing(record: NodeRecord, obs: Observation) -> bool:
     """Is all of one VM's migration over, so that its record can go: no stop to be undone, no claim, no job, nothing
     left to be done where it has arrived, and nothing unknown?"""
     for uuid, entry in record.vms.items():
-        stopped = (entry.stop_way or entry.stop_requests) and entry.ending != Ending.COLD_MOVED.value
+        stopped = entry.asked_to_stop and entry.ending != Ending.COLD_MOVED.value
         moved = uuid not in obs.vms or (entry.last is not None and entry.last.ok)
         unfinished = entry.ending in _BAD and moved
         if stopped or unfinished or uuid in obs.claims or uuid in obs.held or _silent_target(obs, entry):

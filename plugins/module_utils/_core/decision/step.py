@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..model.failed_targets import failed_targets, left_alone
 from ..model.observation import VM, Observation, Sighting, State
 from ..model.policy import Policy, pause_after
-from ..model.record import Ending, NodeRecord, VMRecord
+from ..model.record import Ending, Intent, NodeRecord, VMRecord
 from ..reasons.reason import IN_A_QUEUE, Finding, Reason
 from .actions import Action, Decision, Do
 from .placement import Placement
@@ -148,6 +148,13 @@ class Step:
             entry.ending = ending.value
         else:
             entry.end(Ending.BLOCKED, target, entry.finding or Finding(reason))
+
+    def off_late(self, entry: VMRecord, found: Finding | None) -> Finding | None:
+        """Why it is off: `found`, or for the migration of one VM that it acted on a request when that was given up."""
+        if found is not None or self.record.intent != Intent.MIGRATED.value:
+            return found
+        text = f"{entry.name} went off after its time to stop was over, and was not moved. A restore starts it."
+        return Finding(Reason.StateNotLiveMigratable, text)
 
     def unread(self, entry: VMRecord, vm: VM) -> None:
         """Wait until it can be read, by a clock of its own: what it waits for otherwise goes on.

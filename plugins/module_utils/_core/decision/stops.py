@@ -249,7 +249,7 @@ def handle_off_here(step: Step, uuid: str) -> None:
         ending = Ending.SAVED if vm.managed_save else Ending.STOPPED
         found = step.obs.ended.get(uuid, entry.finding)
         ours = found is not None and found.reason is Reason.StoppedByItself
-        stay_off(step, vm, entry, ending, None if ours else found)
+        stay_off(step, vm, entry, ending, step.off_late(entry, None if ours else found))
 
 
 def stay_off(step: Step, vm: VM, entry: VMRecord, ending: Ending, finding: Finding | None = None) -> None:

@@ -112,9 +112,10 @@ def begin(
         record.started, record.boot_id = now, boot_id
         record.started_wall = record.started_wall or wall
         record.waiting_since = record.detaching_since = None
+        # A restore that was killed before it was over has said nothing.
+        again = record.intent == intent == Intent.ACTIVE.value and bool(record.blocked)
         record.blocked = ""
         record.note(None)
-        again = record.intent == intent == Intent.ACTIVE.value
         for entry in record.vms.values():
             asked_owner = entry.waiting_since if run_id == LOOKS and entry.owner_asked else None
             if again and not of_roll and entry.ending == Ending.LOST.value:
@@ -137,7 +138,7 @@ def begin(
 
 def _continue_record(entry: VMRecord, now: float, restored: bool) -> None:
     """Prepare the VM's entry for a new run: what was given up is tried again, and times of an older run or boot are
-    cleared. `restored`: this restore follows another one.
+    cleared. `restored`: this restore follows another one, that has said what blocks it.
     """
     entry.waiting_since = entry.calm_since = entry.unread_since = entry.refused_since = None
     entry.tries = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
@@ -28,14 +30,19 @@ def one(made, silent_at: str = "") -> Slice:
     return Engine(platform, POLICY, record).run(platform.now() + 2000.0)
 
 
+@pytest.mark.parametrize("adopted", [True, False])
 @pytest.mark.parametrize("answers_again", [True, False])
-def test_a_claim_on_a_silent_target_is_given_back_or_told(answers_again: bool) -> None:
-    """The target does not answer when its migration is aborted: what is claimed there is not seen."""
+def test_a_claim_on_a_silent_target_is_given_back_or_told(answers_again: bool, adopted: bool) -> None:
+    """The target does not answer when its migration is aborted: what is claimed there is not seen. `adopted`: and then
+    somebody else's migration of it was watched."""
     made = two(vm(1, "a", memory=4096))
     platform = ModelPlatform(made, "a")
     record = begin(None, "a", "drained", "run", platform.now(), platform.own.boot_id)
     Engine(platform, POLICY, record).step()
     made.machines["b"].reachable = False
+    if adopted:
+        made.machines["a"].record = _with_another(platform.load())
+        made.moves.clear()
     if answers_again:
         made.at(made.clock + 4.0, lambda: setattr(made.machines["b"], "reachable", True))
     outcome = run(made, intent="active", name="back")
@@ -43,6 +50,13 @@ def test_a_claim_on_a_silent_target_is_given_back_or_told(answers_again: bool) -
     assert ended(outcome) == ("restored", "" if answers_again else "PeerUnreachable")
     assert not made.machines["a"].slots
     assert bool(made.machines["b"].claims) is not answers_again
+
+
+def _with_another(record) -> str:
+    entry = record.vms["u1"]
+    entry.last.ended = True
+    entry.attempts.append(replace(entry.last, number=0, adopted=True))
+    return record.to_json()
 
 
 @pytest.mark.parametrize("silent_at", ["write finish", "write release", ""])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.restore import leaves_nothing
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import EvictionStrategy, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Rule
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
@@ -14,7 +15,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engi
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import (
     ALLOWED,
+    FIXED,
     ended,
+    on,
     run,
     two,
 )
@@ -124,6 +127,42 @@ def test_a_deaf_guest_blocks_one_restore_and_not_the_next() -> None:
     before = made.clock
     assert run(made, ALLOWED, "active", "again").phase is NodePhase.ACTIVE
     assert made.clock - before < 5.0
+
+
+def test_a_restore_that_was_killed_before_its_word_has_said_nothing() -> None:
+    """It had decided that it is blocked, and nobody was told that the guest may still go off."""
+    made = slow(90.0)
+    run(made, ALLOWED, name="first")
+    run(made, ALLOWED, "active", "back")
+    platform = ModelPlatform(made, "a")
+    record = platform.load()
+    assert record.blocked
+    record.blocked = ""
+    platform.save(record)
+    assert ended(run(made, ALLOWED, "active", "again")) == TIMED_OUT
+    assert run(made, ALLOWED, "active", "once more").phase is NodePhase.ACTIVE
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_one_vm_that_goes_off_late_is_not_forgotten(persistent: bool) -> None:
+    """Its cold move gave up on the guest. The same command finds it off: it says so, and a restore starts it."""
+    made = two(vm(1, "a", **FIXED, shutdown_takes=25.0, persistent=persistent, autostart=persistent))
+    assert ended(one(made, "migrated", "first")) == TIMED_OUT
+    made.advance(made.clock + 60.0)
+    for name in ("second", "third"):
+        outcome = one(made, "migrated", name)
+        assert (outcome.phase, ended(outcome)) == (NodePhase.BLOCKED, ("stopped", "StateNotLiveMigratable"))
+        assert not leaves_nothing(outcome.record, outcome.observation)
+    assert one(made, "active", "back").phase is NodePhase.ACTIVE
+    assert state(made) is State.RUNNING
+    assert made.machines["a"].domains["u1"].autostart is persistent
+
+
+def one(made, intent: str, name: str):
+    """The migration of one VM, or its abort."""
+    platform = ModelPlatform(made, "a")
+    record = begin(platform.load(), "a", intent, name, platform.now(), platform.own.boot_id, only="u1")
+    return Engine(platform, on("cold_migrate"), record).run(platform.now() + 2000.0)
 
 
 def test_a_guest_whose_request_was_refused_is_not_waited_for() -> None:
