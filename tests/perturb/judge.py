@@ -115,8 +115,10 @@ def explained(key: str, results: list[dict[str, Any]], wanted_by_others: Mapping
         theirs = wanted_by_others.get(subject, set()) if not set(rest) & _NEVER_THEIRS else set()
         if vms.get(subject) or "all" in theirs or any(word in what for word in theirs):
             return True
-        # A run that has not come to its end may say for all of them why.
-        return bool(node) and results[-1]["phase"] in ("Blocked", "Failed", "Superseded")
+        # A run that has not come to its end may say for all of them why, or with another VM that waits for this one.
+        others = [row["message"] for row in results[-1].get("vms", {}).values() if row["reason"]]
+        named = any(f"vm{subject.removeprefix('u')}:" in text for text in others)
+        return (bool(node) or named) and results[-1]["phase"] in ("Blocked", "Failed", "Superseded")
     return bool(node) or bool(vms) or bool(wanted_by_others.get(subject))
 
 
@@ -142,7 +144,7 @@ def judge(
     found += [Wrong("out_of_order", text) for uuid, text in watch.unfinished.items() if uuid not in said]
     watch.unfinished.clear()  # what is said of it later, is of later
     found += [Wrong("left_behind", text) for result in results for text in result.get("at_word", ())]
-    found += _lost(fleet, watch, results, excused)
+    found += lost(fleet, watch, results, excused)
     found += _false_certificates(fleet, results)
     if last["phase"] in ("Drained", "Active", "Migrated", "Blocked") and not last.get("checked"):
         found += _left_behind(fleet, last)
@@ -153,19 +155,22 @@ def judge(
     return found
 
 
-def _lost(fleet: Fleet, watch: Watch, results: list[dict[str, Any]], excused: set[str]) -> list[Wrong]:
+def lost(fleet: Fleet, watch: Watch, results: list[dict[str, Any]], excused: set[str]) -> list[Wrong]:
     """It is nowhere and nothing is written down of it; or it ran, runs no more, and no reason says why."""
     found = []
     said, _node = reasons_of(results)
-    rows = results[-1].get("vms", {})
+    rows = {u: (row["verdict"], r["intent"]) for r in results for u, row in r.get("vms", {}).items()}
+    every = [(u, row) for result in results for u, row in result.get("vms", {}).items() if row["verdict"] == "gone"]
+    gone = {u for u, row in every if row["reason"]}  # whoever asks later, hears no more of it
+    known = (said.keys() | gone) - {u for u, _row in every if u in watch.by_us}  # that was us, whatever is said
     for uuid in sorted(set(watch.names) - excused):
         domains = [m.domains[uuid] for m in fleet.machines.values() if uuid in m.domains]
         kept = any(uuid in m.definitions for m in fleet.machines.values())
         if not domains and not kept:
             found.append(Wrong("lost", f"{uuid} is defined nowhere"))
         runs = any(domain.state.value in ACTIVE for domain in domains)
-        stopped = rows.get(uuid, {}).get("verdict") in ("stopped", "saved")
-        if uuid in watch.was_active and not runs and not stopped and uuid not in said:
+        stopped = rows.get(uuid) in (("stopped", "drained"), ("saved", "drained"))
+        if uuid in watch.was_active and not runs and not stopped and uuid not in known:
             found.append(Wrong("lost", f"{uuid} does not run, and nothing says why"))
     return found
 
@@ -195,6 +200,8 @@ def _left_behind(fleet: Fleet, last: dict[str, Any]) -> list[Wrong]:
     """Claims and slots of this node, and marks, of what is not under way; after a restore also record and cordon."""
     node, found = last["node"], []
     said = {uuid for uuid, row in last.get("vms", {}).items() if row["reason"]}
+    if last["phase"] == "Blocked" and last["findings"]:  # for all of them
+        said.update(uuid for machine in fleet.machines.values() for uuid in machine.domains)
     for name, machine in fleet.machines.items():
         left = {("claim", *key) for key in machine.claims} | {("slot", *key) for key in machine.slots}
         for what, uuid, owner in sorted(left):

@@ -19,26 +19,26 @@ from perturb.watch import ACTIVE
 @fault("stale")
 def _stale(play: Play, platform: Perturbed, _what: str) -> None:
     """This read answers as it was at the point `arg`."""
-    platform.see(play.copies[play.case.arg])
+    platform.see(play.copies[play.arg])
 
 
 @fault("stale_all")
 def _stale_all(play: Play, platform: Perturbed, _what: str) -> None:
     """All of this observation is as it was at the point `arg`."""
-    platform.see(play.copies[play.case.arg], all_of_it=True)
+    platform.see(play.copies[play.arg], all_of_it=True)
 
 
 @fault("unseen")
 def _unseen(play: Play, _platform: Perturbed, _what: str) -> None:
     """What it would have seen now is over before it looks. `arg`: how many events later."""
-    play.pass_events(play.case.arg)
+    play.pass_events(play.arg)
 
 
 @fault("slow_look")
 def _slow_look(play: Play, platform: Perturbed, _what: str) -> None:
     """This look asks the other hosts first, and this one when `arg` events later: what moves meanwhile is seen at
     neither."""
-    platform.slow = play.case.arg
+    platform.slow = play.arg
     platform._order = [*(name for name in platform._order if name != platform.node), platform.node]
 
 
@@ -46,7 +46,7 @@ def _slow_look(play: Play, platform: Perturbed, _what: str) -> None:
 def _unreadable(play: Play, platform: Perturbed, _what: str) -> None:
     """One VM cannot be read, and all else is. `arg`: which; what of it (see `parts`); and for how many seconds, 0: in
     this look."""
-    uuid, what, seconds = play.case.arg
+    uuid, what, seconds = play.arg
     until = play.fleet.clock + seconds
 
     def blur(obs: Observation) -> None:
@@ -110,12 +110,13 @@ def _without(obs: Observation, node: str, uuid: str, what: str) -> None:
 @fault("silent_agent")
 def _silent_agent(play: Play, platform: Perturbed, _what: str) -> None:
     """The migration agent is there and answers nothing. `arg`: for how many seconds, 0: in this look."""
-    until = play.fleet.clock + play.case.arg
+    seconds = play.arg
+    until = play.fleet.clock + seconds
 
     def blur(obs: Observation) -> None:
         if play.fleet.clock > until:
             play.blur = None
-        if play.case.arg and play.blur is None:
+        if seconds and play.blur is None:
             return
         obs.full, obs.silent, obs.held_for, obs.stop_errors = False, "the agent does not answer", {}, {}
         obs.held = frozenset(u for u, vm in obs.vms.items() if vm.job is not None and vm.job.outgoing)

@@ -21,17 +21,15 @@ from fleetsim.machines import Domain, Fate, Move
 from fleetsim.platform import ModelPlatform
 from fleetsim.reads import incoming
 from perturb.play import Command, Killed, Perturbed, Play, SliceLost, fault
-
-
-class Nothing(Exception):
-    """There is nothing to act on."""
-
+from perturb.request import Nothing
 
 # Acts on one VM -> words of what may differ of it afterwards. "all": it is another VM now, or none.
 ON_VMS: dict[str, set[str]] = {}
 # And what of ours would be against it, once the VM is settled.
 _TO_RUN = ("start", "cold_start", "cold_return", "cold_define")
 AGAINST = {"owner_stops": _TO_RUN, "owner_deletes": _TO_RUN, "owner_pauses": ("resume",)}
+TAKEN_FOR = 10.0  # s: what another drain takes, it gives back
+ENDS = ("owner_stops", "owner_deletes", "owner_undefines")  # a VM may be off, or gone, for that
 ON_HOSTS: dict[str, set[str]] = {}
 ON_HOSTS_ACTS: dict[str, Callable[[Play, str], None]] = {}
 
@@ -56,9 +54,10 @@ def _at_rest(fleet: Fleet, uuid: str) -> tuple[str, Domain]:
 
 def last_word(play: Play) -> str:
     """What an owner wished of a VM's autostart, and what it is; "": the same, or there is no such wish."""
-    if play.case is None or play.case.kind != "owner_sets_autostart" or play.wish is None:
+    wished = [case.arg for case in play.cases if case.kind == "owner_sets_autostart"]
+    if not wished or play.wish is None:
         return ""
-    uuid = play.case.arg
+    uuid = wished[-1]
     found = [m.domains[uuid] for m in play.fleet.machines.values() if uuid in m.domains]
     if all(domain.autostart == play.wish for domain in found):
         return ""
@@ -90,9 +89,10 @@ def on_vm(kind: str, *changes: str) -> Callable[[Any], Any]:
         ACTS[kind] = act
 
         def perturb(play: Play, platform: Perturbed, _what: str) -> None:
-            uuid, watch = play.case.arg, play.watch
+            uuid, watch = play.arg, play.watch
             settled = watch.is_settled(uuid, platform.node)
-            play.wish = act(play.fleet, uuid)
+            wish = act(play.fleet, uuid)
+            play.wish = wish if wish is not None else play.wish
             watch.theirs.add(uuid)
             if settled:
                 watch.not_to.update((word, uuid) for word in AGAINST.get(kind, ()))
@@ -110,7 +110,7 @@ def on_host(kind: str, *changes: str) -> Callable[[Any], Any]:
         ON_HOSTS_ACTS[kind] = act
 
         def perturb(play: Play, _platform: Perturbed, _what: str) -> None:
-            act(play, play.case.arg)
+            act(play, play.arg)
 
         fault(kind)(perturb)
         return act
@@ -205,6 +205,19 @@ def _migrates(fleet: Fleet, uuid: str) -> None:
     fleet.migrate(move)
 
 
+@on_vm("somebody_brings_back", "all")
+def _brings_back(fleet: Fleet, uuid: str) -> None:
+    """While it is off, to a host that is being emptied: virsh knows no cordon."""
+    name, domain = _at_rest(fleet, uuid)
+    homes = [n for n, m in sorted(fleet.machines.items()) if n != name and m.up and m.cordons]
+    if not homes or not domain.persistent or uuid in fleet.machines[homes[0]].domains:
+        raise Nothing
+    del fleet.machines[name].domains[uuid]
+    fleet.machines[homes[0]].domains[uuid] = domain
+    domain.instance += "o"
+    domain.off_at = domain.asked_at = None
+
+
 @on_vm("controller_evicts", "all")
 def _evicts(fleet: Fleet, uuid: str) -> None:
     """By the run of one VM: the holder makes the call for another record."""
@@ -249,7 +262,7 @@ def _reboots_in_a_slice(play: Play, name: str) -> None:
 
 def _crash(play: Play, name: str) -> None:
     machine = play.fleet.machines[name]
-    play.started = {u for u, d in machine.domains.items() if d.persistent and d.autostart}
+    play.started |= {u for u, d in machine.domains.items() if d.persistent and d.autostart}
     play.fleet.crash(name, 20.0)
 
 
@@ -265,7 +278,7 @@ def _takes_room(play: Play, name: str) -> None:
     if free <= 0 or len(arriving) >= play.policy.limits.inbound:
         raise Nothing
     machine.claims["other", "z"] = Reservation("other", name, "z", free)
-    play.fleet.at(play.fleet.clock + 10.0, lambda: machine.claims.pop(("other", "z"), None))
+    play.fleet.at(play.fleet.clock + TAKEN_FOR, lambda: machine.claims.pop(("other", "z"), None))
 
 
 @on_host("other_takes_slots", "nothing")
@@ -279,37 +292,37 @@ def _takes_slots(play: Play, _name: str) -> None:
     slots = {(f"other{number}", "z") for number in range(left)}
     for machine in machines:
         machine.slots |= slots
-        play.fleet.at(play.fleet.clock + 10.0, lambda machine=machine: machine.slots.difference_update(slots))
+        play.fleet.at(play.fleet.clock + TAKEN_FOR, lambda machine=machine: machine.slots.difference_update(slots))
 
 
 @fault("taken_over")
 def _taken_over(play: Play, platform: Perturbed, _what: str) -> None:
     """Between two slices another run of the same host begins, with the same wish or the other one, or with a policy
     that allows no stop, and ends. This run has to stop then."""
-    intent = "active" if play.case.arg == "active" else platform.command.intent
-    play.aside(replace(platform.command, intent=intent, no_stop=play.case.arg == "no_stop"))
+    intent = "active" if play.arg == "active" else platform.command.intent
+    play.aside(replace(platform.command, intent=intent, no_stop=play.arg == "no_stop"))
 
 
 @fault("other_drain")
 def _other_drain(play: Play, platform: Perturbed, _what: str) -> None:
     """Another host is drained, and given back, while this run stands still between two calls."""
     _drain(play, platform)
-    play.aside(Command("active", play.case.arg))
+    play.aside(Command("active", play.arg))
 
 
 @fault("other_drain_stays")
 def _drain(play: Play, platform: Perturbed, _what: str = "") -> None:
     """Another host is drained, and stays so until this run has said its word. Of its own host it has the lock: that
     one is taken over between two slices, see `taken_over`."""
-    if play.case.arg == platform.node:
+    if play.arg == platform.node:
         raise Nothing
-    play.aside(Command("drained", play.case.arg))
+    play.aside(Command("drained", play.arg))
 
 
 @fault("refused")
 def _refused(play: Play, platform: Perturbed, what: str) -> None:
     """An act is refused. `arg`: with which reason, and for how many seconds."""
-    reason, seconds = play.case.arg
+    reason, seconds = play.arg
     until, act = play.fleet.clock + seconds, " ".join(what.split()[1:])
 
     def fails(action: Action) -> Finding | None:
@@ -327,7 +340,7 @@ def _refused(play: Play, platform: Perturbed, what: str) -> None:
 def _taken_for_left(play: Play, platform: Perturbed, _what: str) -> None:
     """This run stands still for so long that the drain of another host takes its reservation for left. While that one
     removes it, this run goes on. `arg`: which host; before which step of that; and for how many points."""
-    name, step, points = play.case.arg
+    name, step, points = play.arg
     other, found = ModelPlatform(play.fleet, name), list[Iterator[str]]()
     claims = other._claims
     claims._remove = lambda *about: found.append(claims.removal(*about))
@@ -346,7 +359,7 @@ def _taken_for_left(play: Play, platform: Perturbed, _what: str) -> None:
 @fault("no_answer")
 def _no_answer(play: Play, platform: Perturbed, what: str) -> None:
     """A host answers nobody. `arg`: which, and for how many seconds; 0: for this call."""
-    name, seconds = play.case.arg
+    name, seconds = play.arg
     machine = play.fleet.machines[name]
     machine.reachable = False
     play.fleet.at(play.fleet.clock + (seconds or 0.004), lambda: setattr(machine, "reachable", True))
@@ -355,4 +368,4 @@ def _no_answer(play: Play, platform: Perturbed, what: str) -> None:
 @fault("error")
 def _error(play: Play, platform: Perturbed, what: str) -> None:
     """The record cannot be read or written. `arg`: for how many seconds."""
-    play.failing, play.failing_what = play.fleet.clock + play.case.arg, "all"
+    play.failing, play.failing_what = play.fleet.clock + play.arg, "all"

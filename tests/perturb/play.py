@@ -33,7 +33,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.star
 from fleetsim.fleet import Fleet
 from fleetsim.platform import ModelPlatform
 from perturb.judge import digest, plain
-from perturb.request import NEVER, Point, Request, Run, release_left
+from perturb.request import NEVER, Nothing, Point, Request, Run, release_left
 from perturb.tasks import Tasks
 from perturb.watch import Watch, at_word
 
@@ -75,9 +75,11 @@ class Case:
     at: int
     arg: Any = None
     then: str = ""  # what is commanded after a kill: again, back. After something else: at its next wait it is killed
+    second: Case | None = None  # another fault, so many points later
 
     def __str__(self) -> str:
-        return "/".join(str(part) for part in (self.kind, self.at, self.arg, self.then) if part not in (None, ""))
+        parts = (self.kind, self.at, self.arg, self.then, self.second and f"and/{self.second}")
+        return "/".join(str(part) for part in parts if part not in (None, ""))
 
 
 @dataclass
@@ -98,7 +100,10 @@ class Play:
     writes_in_check: list[str] = field(default_factory=list)
     copies: dict[int, Fleet] = field(default_factory=dict)
     keep: Container[int] = ()  # numbers of points of which a copy is kept
-    struck: int = 0  # the number of the command in which the case's fault was played
+    second: Case | None = None  # of the case, as long as it has not come
+    struck: list[tuple[Case, int]] = field(default_factory=list)  # which fault was played at which point
+    struck_in: int = 0  # the number of the command in which the case's fault was played
+    arg: Any = None  # of the fault that is played now
     lost_answer: bool = False
     failing: float | None = None  # until when calls fail, by the clock
     failing_what: str = ""
@@ -115,9 +120,12 @@ class Play:
     later: tuple[int, str, Iterator[str]] | None = None  # from which point on which host's run does the rest of what
     carried: bool = False  # as on KubeVirt: the next slice is handed the record, which is seldom written
     tasks: Tasks = field(default_factory=Tasks)  # of hooks
+    late: set[str] = field(default_factory=set)  # whose guests act when nobody waits any more
 
     def __post_init__(self) -> None:
         self.watch = Watch(self.fleet, self.policy)
+        domains = [entry for machine in self.fleet.machines.values() for entry in machine.domains.items()]
+        self.late = {uuid for uuid, d in domains if (d.shutdown_takes or 0.0) > self.policy.shutdown_timeout}
         self.tasks.watch = self.watch
 
     # Points
@@ -152,17 +160,35 @@ class Play:
         if platform.checking and what.startswith("write"):
             self.writes_in_check.append(what)
         if self.case is not None and self.count == self.case.at:
-            self.struck = self.runs
-            FAULTS[self.case.kind](self, platform, what)
+            self.struck_in = self.runs
+            self._strike(self.case, platform, what)
+        elif self.second is not None and self.count >= self.case.at + self.second.at:
+            second, self.second = self.second, None
+            with suppress(Nothing):
+                self._strike(second, platform, what)
         self.tasks.look(platform.node, words)
         self.watch.act(words)
         if platform.slow and what == f"read {platform.node}":
             self.pass_events(platform.slow)
         self._fail(platform, what)
 
+    @property
+    def cases(self) -> list[Case]:
+        """Whose faults were played."""
+        return [case for case, _at in self.struck]
+
+    def _strike(self, case: Case, platform: Perturbed, what: str) -> None:
+        self.arg = case.arg
+        self.struck.append((case, self.count))
+        try:
+            FAULTS[case.kind](self, platform, what)
+        except Nothing:
+            self.struck.pop()
+            raise
+
     def _changes_mind(self) -> bool:
         """Is the command given up here, after its fault, for a restore?"""
-        return self.case is not None and self.case.then == "back" and self.struck == self.runs
+        return self.case is not None and self.case.then == "back" and self.struck_in == self.runs
 
     def _fail(self, platform: Perturbed, what: str) -> None:
         if self.failing is None:
@@ -321,8 +347,7 @@ class Perturbed(ModelPlatform):
         finally:
             self.see_all()
             self._order, self.slow = order, 0
-        case = self._play.case
-        if case is not None and case.kind.startswith("stale"):
+        if any(case.kind.startswith("stale") for case in self._play.cases):
             # Where reads can be late, as those of watches, an outcome does not tell where the VM is by then.
             found.outcomes = {key: replace(outcome, at="") for key, outcome in found.outcomes.items()}
         if self._play.blur is not None:
@@ -335,6 +360,8 @@ class Perturbed(ModelPlatform):
         self._answers = ()
         if self._play.lost_answer:
             self._play.lost_answer = False
+            if record.blocked and self._play.late:
+                return  # with this answer the word is lost that its guest may still go off: nobody can repair that
             raise CallFailed("write record: the connection broke")
 
 

@@ -12,6 +12,10 @@ from fleetsim.platform import ModelPlatform
 NEVER = ("", float("-inf"))
 
 
+class Nothing(Exception):
+    """There is nothing to act on."""
+
+
 @dataclass(frozen=True)
 class Request:
     """See start.Request."""

@@ -194,8 +194,8 @@ class Playbook:
         if act.kind == "preflight":
             yield
             self.world.at(f"preflight {name}", self)
-            up = self.world.fleet.machines[name].up
-            return {"findings": [], "node_blockers": [] if up else [f"{name} NodeNotReady it is down"]}
+            ready = self.world.fleet.machines[name].up and not self.world.not_ready
+            return {"findings": [], "node_blockers": [] if ready else [f"{name} NodeNotReady it is down"]}
         if act.kind in ("drain", "restore"):
             return (yield from self.drain(name, Intent.DRAINED if act.kind == "drain" else Intent.ACTIVE))
         return {}

@@ -49,6 +49,7 @@ class World:
     wrong: dict[str, None] = field(default_factory=dict)
     lose_answer: str = ""  # of the next write: what is told of it
     silent_until: float = 0.0
+    not_ready: bool = False  # the preflight finds a blocker on each host
     ids: set[str] = field(default_factory=set)  # of rolls that were begun
     _read: tuple[str, bytes] = ("", b"")
 

@@ -75,6 +75,13 @@ def kill_abort(_world: World, who: Playbook, _what: str) -> None:
 
 
 @fault
+def kill_not_ready(world: World, who: Playbook, _what: str) -> None:
+    """And when the same command is given, no host is ready. `arg`: what is commanded after that."""
+    world.not_ready = True
+    who.lives = False
+
+
+@fault
 def lost_answer(world: World, _who: Playbook, _what: str) -> None:
     """It is written. `arg`: what is told of it, that nobody answered (libvirt), or, since the client asked again, that
     somebody had changed it (KubeVirt)."""
@@ -199,6 +206,7 @@ def cases(run: Rolled) -> Iterator[Case]:
             over = over[1:]
         for kind in ("kill", "kill_elsewhere", "kill_abort", *over):
             yield Case(kind, at)
+        yield from (Case("kill_not_ready", at, then) for then in ("again", "abort"))
         if what.startswith("work "):
             yield Case("tasks_fail", at)
         if over:
@@ -232,7 +240,11 @@ def run_case(run: Rolled, case: Case) -> RollOutcome:
             wrong += goes_on(one)
         if case.kind == "tasks_fail":
             wrong += others_finish(world)
-        if case.kind == "kill_abort":
+        if case.kind == "kill_not_ready" and world.not_ready:
+            second = Playbook(world, "not ready", one.hosts)
+            second.to_the_end(second.main())
+            world.not_ready = False
+        if case.kind == "kill_abort" or case.arg == "abort":
             over = Playbook(world, "abort", one.hosts)
             over.to_the_end(over.abort())
         roll = world.roll

@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from perturb import points, rolls
+from perturb import ends, pairs, points, rolls
 from perturb.play import Case
 from perturb.scenarios import BY_NAME
 
@@ -41,21 +41,24 @@ class Sum:
 
 def play(name: str, only: str = "", share: int = 0, seed: int = 1) -> Sum:
     """One scenario. `only`: cases whose name begins so. `share`: so many of them, drawn by `seed`; 0: all."""
-    layer: Any = rolls if name in rolls.BY_NAME else points
-    run = layer.record(layer.BY_NAME[name])
+    of_roll = name in rolls.BY_NAME
+    layer, judge = (rolls, rolls) if of_roll else (points, ends)
+    run: Any = layer.record((rolls.BY_NAME if of_roll else BY_NAME)[name])
     found = Sum(points=len(run.points) - run.first + 1)
-    wanted = [case for case in layer.cases(run) if not only or str(case).startswith(only)]
+    wanted = [*layer.cases(run)]
+    wanted += [] if of_roll else pairs.pairs(run, wanted)
+    wanted = [case for case in wanted if not only or str(case).startswith(only)]
     if share:
         random.Random(f"{seed} {name}").shuffle(wanted)
         wanted = one_of_each(wanted)
     for case in wanted[: share or None]:
-        outcome = layer.run_case(run, case)
+        outcome = judge.run_case(run, case)
         if outcome is None:
             continue
         found.runs += 1
         found.wrong.update({wrong.kind for wrong in outcome.wrong})
         if outcome.wrong or only:
-            found.shown.append((name, layer.told(outcome)))
+            found.shown.append((name, judge.told(outcome)))
     return found
 
 
@@ -64,8 +67,9 @@ def one_of_each(wanted: list[Case]) -> list[Case]:
     count: Counter[str] = Counter()
     turns = []
     for case in wanted:
-        count[case.kind] += 1
-        turns.append((count[case.kind], case))
+        kind = "two" if case.second else case.kind
+        count[kind] += 1
+        turns.append((count[kind], case))
     return [case for _turn, case in sorted(turns, key=lambda turn: turn[0])]
 
 
@@ -73,7 +77,13 @@ def groups(shown: list[tuple[str, dict[str, Any]]]) -> list[tuple[tuple[str, tup
     """What is wrong in the same words after the same fault, most of it first."""
     found: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
     for name, about in shown:
-        found.setdefault((about["case"].split("/")[0], tuple(dict.fromkeys(about["wrong"]))), []).append((name, about))
+        found.setdefault(
+            (
+                " and ".join(part.split("/")[0] for part in about["case"].split("/and/")),
+                tuple(dict.fromkeys(about["wrong"])),
+            ),
+            [],
+        ).append((name, about))
     return sorted(found.items(), key=lambda group: -len(group[1]))
 
 

@@ -113,6 +113,7 @@ IF_POSSIBLE: dict[str, Any] = {"declared_strategy": "LiveMigrateIfPossible", **F
 OFF: dict[str, Any] = {"state": State.SHUTOFF, "autostart": True}
 EXTERNAL: dict[str, Any] = {"declared_strategy": "External"}
 DEAF: dict[str, Any] = {**NONE, "shutdown_takes": None}  # its guest ignores the power button
+LATE: dict[str, Any] = {"shutdown_takes": 25.0}  # its guest acts when nobody waits for it any more
 
 _KINDS: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any]]] = {
     "live": ((LIVE, TRANSIENT), {}),
@@ -123,6 +124,11 @@ _KINDS: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any]]] = {
     "if_possible": ((IF_POSSIBLE,), {}),
     "save": (({**FIXED, "autostart": True, "save_takes": 5.0},), {"policy": on("save")}),
     "cold": (({**FIXED, "autostart": True}, {**FIXED, "persistent": False}), {"policy": on("cold_migrate")}),
+    "late": (({**NONE, **LATE},), {}),
+    "late_cold": (({**FIXED, **LATE, "autostart": True},), {"policy": on("cold_migrate")}),
+    # One move takes longer than any of them may wait for its turn.
+    "long": ((LIVE,), {"fate": Fate(fail_at=0.9), "policy": replace(POLICY, pending_timeout=2.0)}),
+    "long_cold": (({**FIXED, "shutdown_takes": 4.0},), {"policy": on("cold_migrate", pending_timeout=2.0)}),
     "external": ((EXTERNAL, LIVE), {"external": True}),
     "off": ((OFF,), {}),
     "off_moves": ((OFF,), {"policy": replace(POLICY, move_inactive=True)}),
@@ -158,20 +164,22 @@ def _scenarios() -> Iterator[Scenario]:
     not_saved = ({**FIXED, "save_takes": 5.0, "save_fails": True},), on("save", force_stop=True)
     for kind, (vms, policy) in {"force": forced, "force_save": not_saved}.items():
         yield Scenario(f"drain-{kind}", vms, (DRAIN,), policy)
-    for kind in ("live", "postcopy", "leftover", "fails_first", "cold"):
+    for kind in ("live", "postcopy", "leftover", "fails_first", "cold", "late_cold"):
         vms, more = _KINDS[kind]
         one, back = Command("migrated", only="u1"), Command("active", only="u1")
         alone = Scenario(f"one-{kind}", vms, (one,), **more)
         yield alone
-        for act in {"live": ("migrate",), "cold": ("shutdown",)}.get(kind, ()):
+        for act in {"live": ("migrate",), "cold": ("shutdown",), "late_cold": ("shutdown",)}.get(kind, ()):
             at = _acts(alone)[act] + (2 if act == "migrate" else 1)
             yield replace(alone, name=f"abort-one-{kind}-{act}", commands=(one, back), begin=1, cut=at)
     (saved,), more = _KINDS["save"]
     yield Scenario("takeover-save", (saved, {**saved, "save_waits": 5.0}), (DRAIN,), seconds=1.0, **more)
     yield Scenario("drain-left_paused", (LIVE,), (DRAIN,), fate=Fate(left_paused=True))
-    for kind in ("live", "stop", "cold"):
+    for kind in ("live", "stop", "cold", "late", "late_cold"):
         vms, more = _KINDS[kind]
         yield Scenario(f"takeover-{kind}", vms, (DRAIN,), seconds=1.0, **more)
+    for kind in ("live", "stop", "cold"):
+        vms, more = _KINDS[kind]
         yield Scenario(f"again-{kind}", vms, (DRAIN, DRAIN), begin=1, **more)
         drain_b, restore_b = Command("drained", "b"), Command("active", "b")
         yield Scenario(f"roll-{kind}", vms, (DRAIN, RESTORE, drain_b, restore_b), **more)

@@ -11,6 +11,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Slice, SliceEnd
 from perturb import others
 from perturb.judge import OURS
+from perturb.request import Nothing
 from perturb.small_state import World, defined
 from perturb.watch import ACTIVE, EXECUTES
 
@@ -113,7 +114,7 @@ def follow_remedies(world: World, outcome: Slice) -> None:
             continue
         if found.reason.value == "ExternalOwnerTimedOut":  # its owner moves it, and has another target for it
             world.fleet.machines["b"].cordons.discard("a person")
-            with suppress(others.Nothing):  # it moves already, or is off
+            with suppress(Nothing):  # it moves already, or is off
                 others.act(world.fleet, "owner_migrates", entry.uuid)
         domains = [(n, m.domains[entry.uuid]) for n, m in world.fleet.machines.items() if entry.uuid in m.domains]
         for _name, domain in domains:

@@ -32,6 +32,7 @@ from typing import Any
 
 from fleetsim.fleet import Fleet
 from perturb import others
+from perturb.request import Nothing
 from perturb.small_proof import WAIT, Proofs, Violation, check
 from perturb.small_state import KINDS, World, first
 
@@ -51,7 +52,7 @@ def acts(world: World, who: str) -> Iterator[tuple[str, World]]:
             acted = world.copy()
             try:
                 others.act(acted.fleet, act, subject)
-            except others.Nothing:
+            except Nothing:
                 continue
             if act == "reboots" and subject == "a":
                 acted.end()

@@ -42,9 +42,9 @@ class Watch:
     since. `out_of_order`: acts that came before what they need, in words. `unfinished`: VMs whose place on their new
     host was given back before they were there with all they had. `theirs`: VMs that others have changed. `others_at`:
     the run of this host goes on, and the others stand still: a reservation of theirs that it takes for left is gone
-    when they go on. `perhaps`: VMs whose request to stop may have got lost, by its answer. `no_stop`: the run that goes
-    on allows no stop, and has done all that it can do at once. `not_to`: acts of ours on VMs that would be against what
-    their owners did."""
+    when they go on. `perhaps`: VMs whose request to stop may have got lost, by its answer. `by_us`: VMs
+    that went off with a request of ours, and are off. `no_stop`: the run that goes on allows no stop, and has done all
+    that it can do at once. `not_to`: acts of ours on VMs that would be against what their owners did."""
 
     fleet: Fleet
     policy: Policy
@@ -58,6 +58,7 @@ class Watch:
     theirs: set[str] = field(default_factory=set)
     others_at: str = ""
     perhaps: set[str] = field(default_factory=set)
+    by_us: set[str] = field(default_factory=set)
     no_stop: bool = False
     not_to: set[tuple[str, str]] = field(default_factory=set)
     _as_it_was: dict[str, tuple[bool, bool]] = field(default_factory=dict)
@@ -137,8 +138,11 @@ class Watch:
                 self._asked(uuid, name)
             if stop.saving and self.no_stop and not (before is not None and before.saving):
                 self.out_of_order.add(f"{uuid} is saved, and the run allows no stop")
+        self.by_us.difference_update(uuid for _name, uuid in now)
         for name, uuid in self._stops.keys() - now.keys():
             domain = self.fleet.machines[name].domains.get(uuid)
+            if self._stops[name, uuid].asked is not None and uuid not in self.fleet.killed | self.theirs:
+                self.by_us.add(uuid)
             if uuid not in self.fleet.killed | self.theirs | self.perhaps:
                 self._off(uuid, domain, self._stops[name, uuid])
         self._stops = now

@@ -76,5 +76,5 @@ def test_thinning_loses_no_kind() -> None:
 
 def test_the_last_line() -> None:
     found = play("round-off", only="kill/5/")
-    want = f"perturb: scenarios=1 points={found.points} runs=2 " + " ".join(f"{kind}=0" for kind in KINDS)
+    want = f"perturb: scenarios=1 points={found.points} runs={found.runs} " + " ".join(f"{kind}=0" for kind in KINDS)
     assert last_line(1, found) == want
