@@ -17,8 +17,9 @@ pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).resolve().parents[2]
 NODES, EACH = 100, 20
-LOOK = """
-import resource, sys, time
+LOOK = r"""
+import re, sys, time
+from pathlib import Path
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import Intent
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api import auth
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import check_mode, service
@@ -27,7 +28,8 @@ began = time.monotonic()
 settings = auth.settings({"kubeconfig": sys.argv[1]}, {})
 found = check_mode.read_node(service.Request(settings, "n1", Policy(), Intent.DRAINED, "r"))
 took = time.monotonic() - began
-mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+# Not ru_maxrss: it begins with what the process had that started this one.
+mib = int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text()).group(1)) / 1024
 print(len(found["vms"]), took, mib)
 """
 
@@ -72,5 +74,5 @@ def test_a_look_at_one_of_a_hundred_nodes(tmp_path: Path) -> None:
         )
         vms, seconds, mib = (float(text) for text in done.stdout.split())
         print(f"look: vms={vms:.0f} s={seconds:.2f} MiB={mib:.0f}")
-        assert vms == EACH and mib < 150
+        assert vms == EACH and mib < 80
         assert len(sim.log) - before <= 15
