@@ -76,7 +76,7 @@ $(STAMPS)/peers: tests/requirements/peers.txt $(TOOLS)/find_python
 
 # And the agents, with the simulated BMC of fence_ipmilan.
 $(STAMPS)/bmc: tests/requirements/bmc.txt $(TOOLS)/find_python
-	@$(TOOLS)/apt_install fence-agents openipmi
+	@$(TOOLS)/apt_install fence-agents ipmitool openipmi
 	@python=$$($(TOOLS)/find_python); echo "bmc: $$python -> build/bmc"; rm -rf $(BMC); "$$python" -m venv $(BMC)
 	@$(BMC)/bin/pip install --quiet --quiet --timeout 30 --retries 5 --requirement tests/requirements/bmc.txt
 	@mkdir -p $(@D) && touch $@
