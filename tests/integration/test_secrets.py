@@ -21,6 +21,7 @@ from lab.storage import luks
 
 pytestmark = [pytest.mark.lab, pytest.mark.full]
 
+ROOT = Path(__file__).resolve().parents[2]
 HERE = {"maintenance_hosts": "host-a"}
 STOP = [{"name": "job", "when": "name == 'job'", "strategy": "None", "allow_stop": True}]
 LOUD = ("-vvvv", "--diff")
@@ -155,10 +156,10 @@ def _vault_is_whole(host: Host) -> None:
 
 
 def _files(host: Host) -> list[str]:
-    """Files of the host in which one of them stands, but for libvirt's own."""
+    """Files of the host in which one of them stands, but for libvirt's own, and this file where the clone is seen."""
     words = "".join(f" -e {secret}" for secret in SECRETS)
     found = host.exec(f"grep -rlaF -D skip{words} {SEARCHED} 2>/dev/null", check=False).stdout
-    return sorted(path for path in found.split() if not path.startswith(THEIRS))
+    return sorted(path for path in found.split() if not path.startswith((*THEIRS, f"{ROOT}/")))
 
 
 def _clean(ended: plays.Ended) -> None:
