@@ -61,16 +61,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         sent = payload(PING, folder)
-        ping = statistics.median(seconds(sent) for _ in times)
+        ping = statistics.median(seconds(sent) for _time in times)
         print(f"ping: {sent.stat().st_size / 1000:.0f} kB, {ping:.2f} s")
         KEPT.mkdir(mode=0o700, exist_ok=True)
         for short, module in MODULES.items():
             sent = payload(module, folder)
             KEPT.chmod(0o755)  # open to others: nothing of it is run
-            plain = statistics.median(seconds(sent) for _ in times)
+            plain = statistics.median(seconds(sent) for _time in times)
             KEPT.chmod(0o700)
             first = seconds(sent)
-            later = statistics.median(seconds(sent) for _ in times)
+            later = statistics.median(seconds(sent) for _time in times)
             print(f"{module}: nothing kept {plain:.2f} s, the first call {first:.2f} s, later calls {later:.2f} s")
             found += [f"{short}_kb={sent.stat().st_size / 1000:.0f}", f"{short}_cpu_s={later:.2f}"]
             multiples.append(f"{short}_cpu_pings={later / ping:.2f}")

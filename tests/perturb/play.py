@@ -173,8 +173,7 @@ class Play:
         self._fail(platform, what)
 
     @property
-    def cases(self) -> list[Case]:
-        """Whose faults were played."""
+    def cases(self) -> list[Case]:  # whose faults were played
         return [case for case, _at in self.struck]
 
     def _strike(self, case: Case, platform: Perturbed, what: str) -> None:
@@ -306,8 +305,11 @@ class Perturbed(ModelPlatform):
         self.slow = 0  # events that happen in the middle of this look
         self.command, self.checking = command, command.check
         self.hook = lambda what: play.hook(self, what)
-        self.fails = lambda action: play.refuses(action)  # noqa: PLW0108  (of the time when it is asked)
+        self.fails = self._refuses
         self._do = {do: self._answering(act) for do, act in self._do.items()}
+
+    def _refuses(self, action: Action) -> Finding | None:
+        return self._play.refuses(action)  # of the time when it is asked
 
     def _answering(self, act: Callable[[Action], Finding | None]) -> Callable[[Action], Finding | None]:
         def done(action: Action) -> Finding | None:
@@ -360,9 +362,8 @@ class Perturbed(ModelPlatform):
         self._answers = ()
         if self._play.lost_answer:
             self._play.lost_answer = False
-            if record.blocked and self._play.late:
-                return  # with this answer the word is lost that its guest may still go off: nobody can repair that
-            raise CallFailed("write record: the connection broke")
+            if not (record.blocked and self._play.late):  # with it the word is lost that its guest may still go off
+                raise CallFailed("write record: the connection broke")
 
 
 # What is done at the point of a case

@@ -80,7 +80,11 @@ class Watch:
                 moves_off = self.policy.on_not_migratable is OnNotMigratable.COLD_MIGRATE
                 if moves_off and domain.spec.migratable is False and domain.spec.declared_strategy != "None":
                     self._cold.add(uuid)
-        self.fleet.on_change = lambda: self.look()  # noqa: PLW0108  (a copy of the fleet must not copy this object)
+
+        def look() -> None:  # a copy of the fleet must not copy this object, as one with a method of it would
+            self.look()
+
+        self.fleet.on_change = look
 
     def look(self) -> None:
         self._look_at_claims()

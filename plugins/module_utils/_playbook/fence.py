@@ -106,7 +106,7 @@ class _Agent:
         lines = [f"{name}={_text(value)}" for name, value in self._options.items() if name != "action"]
         name = os.path.basename(self._path)
         # `timeout` of coreutils ends the agent with all that it started.
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
             ["timeout", "-s", "KILL", str(self._timeout), self._path],
             input="\n".join([*lines, f"action={action}"]) + "\n",
             stdout=subprocess.PIPE,

@@ -19,8 +19,8 @@ def named(page: str) -> list[str]:
 
 def is_there(name: str, files: list[str]) -> bool:
     """As a folder, a file, or something in a file: the end of its path is enough."""
-    folder, _, last = name.rstrip("/").rpartition("/")
-    stem, _, within = last.partition(".")
+    folder, _slash, last = name.rstrip("/").rpartition("/")
+    stem, _dot, within = last.partition(".")
     if within in ("", "py", "yml", "yaml", "json", "toml", "txt", "md") or not stem:
         ends = [f"{folder}/{last}", *([] if within else [f"{folder}/{last}.py"])]
         return any(f"/{end}/" in f"/{file}/" for file in files for end in ends)

@@ -22,7 +22,7 @@ def without_a_line(before: str, now: str, fragments: Iterable[str]) -> list[str]
 
 def names(text: str) -> set[str]:
     lines = [line.partition(": ") for line in text.splitlines()]
-    return {f"{what}: {name}" for what, _, all_ in lines for name in all_.split()}
+    return {f"{what}: {name}" for what, _colon, all_ in lines for name in all_.split()}
 
 
 def test_a_public_name_that_came_or_went_has_a_line_in_the_changelog() -> None:

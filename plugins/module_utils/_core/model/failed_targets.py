@@ -21,11 +21,10 @@ SEVERAL = 2  # VMs
 A_WHILE = 300.0  # seconds after the last of them
 
 Outcomes = Mapping["tuple[str, int]", Outcome]
-NONE_READ: Outcomes = {}
 Failures = Mapping[str, "list[tuple[str, Attempt]]"]  # host -> (the VM's name, its attempt), the oldest first
 
 
-def failed_targets(record: NodeRecord, outcomes: Outcomes = NONE_READ) -> Failures:
+def failed_targets(record: NodeRecord, outcomes: Outcomes | None = None) -> Failures:
     """The targets that failed in this run, each with its failures since the last VM that it took.
 
     An attempt that is over counts before the record has its end, by its outcome or by the refusal of its request:
@@ -35,7 +34,7 @@ def failed_targets(record: NodeRecord, outcomes: Outcomes = NONE_READ) -> Failur
     for entry in record.vms.values():
         for attempt in entry.attempts:
             if attempt.run_id == record.run_id and attempt.target:
-                mine.append((entry.name, _as_read(attempt, outcomes.get((entry.uuid, attempt.number)))))
+                mine.append((entry.name, _as_read(attempt, (outcomes or {}).get((entry.uuid, attempt.number)))))
     found: dict[str, list[tuple[str, Attempt]]] = {}
     for name, attempt in sorted(mine, key=lambda one: _when(one[1])):
         if attempt.ok:

@@ -141,7 +141,7 @@ class Rule:
 
 def _option(default: Any) -> Any:
     """A field that is an option of the drains as it is, by its name and with this default."""
-    return field(default=default, metadata={"option": True})
+    return field(default=default, metadata={"option": True})  # pylint: disable=invalid-field-call
 
 
 @dataclass(frozen=True)

@@ -347,7 +347,7 @@ def check(*parts: Any) -> None:
 @cache
 def _parsed(kind: str) -> tuple[tuple[type, ...], str]:
     """(what it may be; none: a class, which its own fields were checked for; what each in it has to be)."""
-    outer, _, inner = kind.removesuffix("]").partition("[")
+    outer, _bracket, inner = kind.removesuffix("]").partition("[")
     return _KINDS.get(outer, ()), inner.partition(", ")[2] or inner
 
 

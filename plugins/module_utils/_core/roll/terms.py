@@ -127,7 +127,7 @@ def _as_it_is(_name: str, given: Any) -> Any:
 def _term(kind: str, default: Any, of: Callable[[str, Any], Any] = _as_it_is) -> Any:
     """`kind`, `default`: of the request. `of`: what the record has of it."""
     about = {"of": of, "spec": {"type": kind, "default": default}}
-    return field(default_factory=lambda: of("", default), metadata=about)
+    return field(default_factory=lambda: of("", default), metadata=about)  # pylint: disable=invalid-field-call
 
 
 @dataclass(frozen=True)

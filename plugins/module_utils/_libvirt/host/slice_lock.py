@@ -31,7 +31,8 @@ def one_at_a_time() -> Iterator[None]:
                         raise LockHeld(_by_whom(stream))
                     time.sleep(_AGAIN)
         stream.truncate(0)
-        print(os.getpid(), file=stream, flush=True)
+        stream.write(f"{os.getpid()}\n")
+        stream.flush()
         yield
 
 

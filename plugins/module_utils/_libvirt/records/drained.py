@@ -43,7 +43,8 @@ def read(host: str, peers: Iterable[Host]) -> tuple[NodeRecord, Mapping[str, str
         except (RecordError, ValueError, KeyError, TypeError, AttributeError):
             continue
         found.append((record.started_wall, len(definitions), record, definitions))
-    return max(found, key=lambda one: one[:2])[2:] if found else None
+    _wall, _number, record, definitions = max(found, key=lambda one: one[:2], default=("", 0, None, {}))
+    return None if record is None else (record, definitions)
 
 
 def with_drained(kept: Kept | None, host: str, peers: Mapping[str, Host], facts: HostFacts) -> Kept | None:

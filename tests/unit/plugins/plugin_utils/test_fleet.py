@@ -28,7 +28,7 @@ def test_the_fleet_is_who_has_a_way_for_peers_or_who_is_named() -> None:
     assert fleet(maintenance_fleet=["h3", "h1"]).members == ["h3", "h1"]
     assert fleet(maintenance_fleet=[]).quorum_hosts() == []
     with pytest.raises(AnsibleFilterError, match="maintenance_fleet is 'h1,h2': expected a list"):
-        _ = fleet(maintenance_fleet="h1,h2").members
+        fleet(maintenance_fleet="h1,h2").members  # noqa: B018
 
 
 def test_which_are_the_quorum_hosts() -> None:

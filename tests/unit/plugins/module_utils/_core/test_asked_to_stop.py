@@ -92,7 +92,10 @@ def test_a_guest_that_is_to_move_cold_is_not_asked_again_without_a_reservation()
     """No request reached it, so the reservation was given back; the next run asks again, and reserves again."""
     made = two(vm(1, "a", **FIXED))
     policy = on("cold_migrate")
-    refuse = lambda action: Finding(Reason.StopFailed, "no") if action.do is Do.SHUTDOWN else None  # noqa: E731
+
+    def refuse(action):
+        return Finding(Reason.StopFailed, "no") if action.do is Do.SHUTDOWN else None
+
     assert run(made, policy, fails=refuse).phase is NodePhase.BLOCKED
     assert not made.machines["b"].claims
     stood: list[bool] = []

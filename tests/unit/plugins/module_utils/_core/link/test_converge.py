@@ -68,7 +68,7 @@ def test_a_shorter_pause_than_the_hypervisors_holds_from_the_beginning() -> None
     settings = MigrationSettings(post_copy=True, on_timeout="post_copy", max_downtime_ms=100)
     deadlines = watch(one, settings)
     assert migrate(one, deadlines, pause=0.1).said < RECOGNISED
-    assert [step.split(" after ")[0] for step in deadlines.steps] == ["post-copy"]
+    assert [step.partition(" after ")[0] for step in deadlines.steps] == ["post-copy"]
 
 
 def test_while_auto_converge_slows_a_guest_down_nothing_else_is_done() -> None:

@@ -221,7 +221,7 @@ def test_as_long_as_its_stream_lives_it_is_asked_seldom_and_left_alone(
 ) -> None:
     broken = BrokenPostCopy(refuses=5)
     assert broken.read(monkeypatch).resumed == 1
-    pauses = [after - before for (before, *_), (after, *_) in itertools.pairwise(broken.asked)]
+    pauses = [after - before for (before, *_one), (after, *_next) in itertools.pairwise(broken.asked)]
     assert [4 < pause < 62 for pause in pauses] == [True] * 5 and pauses == sorted(pauses) and pauses[-1] > 59
     assert capsys.readouterr().err == "vm: its post-copy is not resumed: QEMU reports migration is still running\n"
 

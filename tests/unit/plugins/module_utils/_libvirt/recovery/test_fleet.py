@@ -597,7 +597,7 @@ def test_beside_a_roll_that_works_on_the_host_it_is_refused_before_the_host_is_s
     if refused:
         with pytest.raises(RollRefused, match=f"a belongs to roll 7f3a.*; there it is {stage.value}"):
             go(world, roll_run=run)
-        assert {what for what, *_ in world.log[events:]} <= {"last look"}
+        assert {what for what, *_more in world.log[events:]} <= {"last look"}
     else:
         assert go(world, roll_run=run)["phase"] == "Recovered"
         good(world)
@@ -647,7 +647,7 @@ def test_a_host_that_has_booted_and_whose_libvirtd_does_not_answer_has_none_of_i
         for dom in world.domains[DEAD].values() if not running else ():
             dom.end()
         result = recover(world, agent=agent(world))
-        assert result["phase"] == phase and "power off" not in [what for what, *_ in world.log]
+        assert result["phase"] == phase and "power off" not in [what for what, *_more in world.log]
         if phase == "Recovered":
             world.log[0:0] = [("read as off", DEAD, "its boot id")]
             assert result["proof"]["how"].startswith("it has booted since (boot id boot-2, before boot-1)")
@@ -687,7 +687,9 @@ def test_where_too_few_peers_are_there_it_says_so_and_reads_no_record() -> None:
         world.power.discard("c")
         result = go(world)
         assert (result["phase"], result["looks"], result["may_be_fenced"]) == ("Unproven", "NotKnown", False)
-        assert "b looked, 2 are needed" in result["message"] and "read as off" not in [what for what, *_ in world.log]
+        assert "b looked, 2 are needed" in result["message"] and "read as off" not in [
+            what for what, *_more in world.log
+        ]
 
 
 def test_a_person_s_word_counts_once_the_host_was_found_dead(world: World) -> None:
