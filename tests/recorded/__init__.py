@@ -34,6 +34,8 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 # They are others in each lab, as the order of a list is.
 IDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?:[0-9a-f]{2}[:_]){5}[0-9a-f]{2}")
 NUMBERS = re.compile("[0-9]+")
+# The processors of the machine on which the lab runs.
+PROCESSORS = re.compile(r"<(cpu|cache)>.*?</\1>")
 LISTS = re.compile(r"\.(listAll|getAll)\w+\(")
 NAME = re.compile(r"virDomain \S+ (\S+)\.name\(\)")
 
@@ -72,7 +74,7 @@ class Recording:
             for uuid, name in names.items():
                 whole = whole.replace(uuid, name)
             asked, answer = IDS.sub("#", whole).split("\0")
-            plain[asked] = "" if LISTS.search(asked) else NUMBERS.sub("#", answer)
+            plain[asked] = "" if LISTS.search(asked) else NUMBERS.sub("#", PROCESSORS.sub("", answer))
         return plain
 
 
