@@ -143,6 +143,8 @@ def _continue_record(entry: VMRecord, now: float, restored: bool) -> None:
     entry.waiting_since = entry.calm_since = entry.unread_since = entry.refused_since = None
     entry.tries = {}
     entry.full_stores = 0
+    if entry.start_tries:
+        entry.stop_instance = ""  # what runs now a restore may have started, and nobody else
     entry.back_reason = entry.back_message = ""
     if entry.ending == Ending.RESTORED.value:
         entry.forget_stop()

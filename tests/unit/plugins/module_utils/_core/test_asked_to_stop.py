@@ -35,7 +35,7 @@ class Killed(Exception):
     """Of the run, before an act."""
 
 
-def killed_before(made, act: Do, policy) -> None:
+def killed_before(made, act: Do, policy, intent: str = "drained") -> None:
     platform = ModelPlatform(made, "a")
 
     def hook(what: str) -> None:
@@ -44,7 +44,7 @@ def killed_before(made, act: Do, policy) -> None:
             raise Killed
 
     platform.hook = hook
-    record = begin(None, "a", "drained", "first", platform.now(), platform.own.boot_id)
+    record = begin(platform.load(), "a", intent, "killed", platform.now(), platform.own.boot_id)
     with pytest.raises(Killed):
         Engine(platform, policy, record).run(platform.now() + 2000.0)
 
@@ -54,6 +54,18 @@ def test_a_run_that_was_killed_before_it_forced_a_guest_off_is_carried_on() -> N
     killed_before(made, Do.FORCE_OFF, FORCE)
     outcome = run(made, FORCE, name="again")
     assert (outcome.phase, ended(outcome)) == (NodePhase.DRAINED, ("stopped", ""))
+
+
+def test_what_a_restore_has_started_was_not_started_by_others() -> None:
+    """The restore is killed when it has started the VM, and the host is drained again, and restored."""
+    made = two(vm(1, "a", declared_strategy="None", autostart=True))
+    run(made, ALLOWED, name="first")
+    killed_before(made, Do.AUTOSTART_ON, ALLOWED, "active")
+    assert made.machines["a"].domains["u1"].state is State.RUNNING
+    outcome = run(made, ALLOWED, name="again")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.DRAINED, ("stopped", ""))
+    assert run(made, ALLOWED, "active", "back").phase is NodePhase.ACTIVE
+    assert made.machines["a"].domains["u1"].state is State.RUNNING
 
 
 def test_a_guest_is_not_forced_off_for_a_request_that_a_killed_run_did_not_make() -> None:
