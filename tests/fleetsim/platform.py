@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import ENDS, Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
     Node,
     Observation,
@@ -208,6 +208,9 @@ class ModelPlatform:
         wrong: dict[str, Finding] = {}
         self._acting = record
         for action in actions:
+            if action.do in ENDS and action.vm in wrong:
+                wrong[action.vm] = Finding(Reason.StopFailed, wrong[action.vm].message)
+                continue
             self.hook(f"write {action.do.value} {action.vm}")
             finding = self.fails(action)
             there = action.target if action.do is not Do.RELEASE else ""  # its slots go all the same

@@ -29,9 +29,10 @@ def run_case(run: Recorded, case: Case) -> Outcome | None:
         for number, command in enumerate(run.scenario.commands):
             play.command(command)
             if number >= run.scenario.begin and play.count >= case.at and not wrong:
-                back = play.results[-1]["phase"] == "Killed" and case.then == "back"
-                wrong += _end(run, number, back, play)
-                if back:
+                turned = play.results[-1]["phase"] == "Killed" and case.then in ("back", "forth")
+                forth = turned and case.then == "forth"
+                wrong += _end(run, number - forth, turned and not forth, play)
+                if turned:
                     break
         if not wrong and (case.second or case.at % 3 == 0 or play.late):
             wrong += _home(run, play)
@@ -131,7 +132,7 @@ def _home(run: Recorded, play: Play) -> list[Wrong]:
 
 def of_a_moment(play: Play) -> bool:
     """A fault that is over when it is seen. No reason excuses that it changes the end. Two may use up attempts."""
-    return len(play.cases) == 1 and _of_a_moment(play, play.case)
+    return len(play.cases) == 1 and play.case.then != "forth" and _of_a_moment(play, play.case)
 
 
 def _of_a_moment(play: Play, case: Case) -> bool:
@@ -141,8 +142,10 @@ def _of_a_moment(play: Play, case: Case) -> bool:
         return play.policy.pending_timeout > others.TAKEN_FOR
     if case.kind in ("kill", "kill_holder"):
         return case.then == "again"
-    if case.kind in ("no_answer", "refused", "unreadable"):
-        return case.arg[-1] == 0.0
+    if case.kind == "no_answer":
+        return play.tick is None and bool(case.arg[-1] < play.policy.pending_timeout)  # an owner tries once
+    if case.kind in ("refused", "unreadable"):
+        return bool(case.arg[-1] == 0.0)
     return case.kind in ("error", "silent_agent") and case.arg == 0.0
 
 

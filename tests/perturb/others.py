@@ -94,6 +94,8 @@ def on_vm(kind: str, *changes: str) -> Callable[[Any], Any]:
             wish = act(play.fleet, uuid)
             play.wish = wish if wish is not None else play.wish
             watch.theirs.add(uuid)
+            if kind == "owner_starts":
+                watch.was_active.add(uuid)
             if settled:
                 watch.not_to.update((word, uuid) for word in AGAINST.get(kind, ()))
             watch.look()

@@ -49,7 +49,7 @@ class SliceLost(BaseException):
 
 
 class CallFailed(Exception):
-    """A call whose failure ends the slice: the module fails with it."""
+    """A call whose failure ends the slice."""
 
 
 class Endless(Exception):
@@ -74,7 +74,7 @@ class Case:
     kind: str
     at: int
     arg: Any = None
-    then: str = ""  # what is commanded after a kill: again, back. After something else: at its next wait it is killed
+    then: str = ""  # what is commanded after a kill: again, back, forth. After something else: at its next wait
     second: Case | None = None  # another fault, so many points later
 
     def __str__(self) -> str:
@@ -187,7 +187,7 @@ class Play:
 
     def _changes_mind(self) -> bool:
         """Is the command given up here, after its fault, for a restore?"""
-        return self.case is not None and self.case.then == "back" and self.struck_in == self.runs
+        return self.case is not None and self.case.then in ("back", "forth") and self.struck_in == self.runs
 
     def _fail(self, platform: Perturbed, what: str) -> None:
         if self.failing is None:

@@ -26,7 +26,7 @@ from perturb.judge import Facts, facts
 from perturb.looks import parts
 from perturb.play import Case, Command, Play
 from perturb.request import Nothing, Point
-from perturb.scenarios import Scenario
+from perturb.scenarios import DRAIN, RESTORE, Scenario
 
 _ACTS = ("write ",)
 _SENDS = ("write migrate", "write shutdown", "read claim on ")  # what a VM with a reservation is sent off with
@@ -141,11 +141,12 @@ def cases(run: Recorded) -> Iterator[Case]:
             continue
         turn, count[point.what] = count[point.what], count[point.what] + 1
         yield from _late_reads(run, at, point, last_event)
-        for then in ("again", "back"):
+        forth = ("forth",) if point.back and turns(run.scenario) else ()
+        for then in ("again", "back", *forth):
             yield Case("kill", at, None, then)
             if point.what.startswith(_ACTS) or point.what == "wait":
                 yield Case("kill_holder", at, None, then)
-        yield from _errors(point, at, turn)
+        yield from _errors(run, point, at, turn)
         if point.what == "wait for the next slice":
             yield from (Case("taken_over", at, intent) for intent in ("drained", "active", "no_stop"))
         for number, kind in enumerate(("other_drain", "other_drain_stays")):
@@ -195,7 +196,12 @@ def _blurred(run: Recorded, at: int, point: Point) -> Iterator[Case]:
         yield Case("silent_agent", at, 10.0)
 
 
-def _errors(point: Point, at: int, turn: int) -> Iterator[Case]:
+def turns(scenario: Scenario) -> bool:
+    """Can a restore of it be given up for another drain?"""
+    return not scenario.cut and scenario.commands[:2] == (DRAIN, RESTORE)
+
+
+def _errors(run: Recorded, point: Point, at: int, turn: int) -> Iterator[Case]:
     """`turn`: how many points with the same call there were before."""
     yield Case("no_answer", at, ("b", SECONDS[turn % len(SECONDS)]))
     if point.what in ("read record", "write record"):
@@ -205,8 +211,10 @@ def _errors(point: Point, at: int, turn: int) -> Iterator[Case]:
         if "claim" not in point.what and "slot" not in point.what:
             for number, reason in enumerate(REFUSALS):
                 yield Case("refused", at, (reason, SECONDS[(number + turn) % len(SECONDS)]))
-        if not point.back:
-            yield Case("lost_answer", at, None, "back")
-            yield Case("refused", at, (REFUSALS[turn % 2], 0.0), "back")
+        then = "forth" if point.back else "back"
+        if not point.back or turns(run.scenario):
+            yield Case("lost_answer", at, None, then)
+            yield Case("refused", at, (REFUSALS[turn % 2], 0.0), then)
+            yield Case("refused", at, (REFUSALS[2 + turn % 3], FOR_GOOD), then)
     if point.what == "write record":
         yield Case("lost_answer", at)

@@ -49,6 +49,8 @@ class World:
     wrong: dict[str, None] = field(default_factory=dict)
     lose_answer: str = ""  # of the next write: what is told of it
     silent_until: float = 0.0
+    arg: object = None  # of the fault that is played now
+    second: Case | None = None  # another one, so many points later
     not_ready: bool = False  # the preflight finds a blocker on each host
     ids: set[str] = field(default_factory=set)  # of rolls that were begun
     _read: tuple[str, bytes] = ("", b"")
@@ -79,7 +81,12 @@ class World:
         if self.case is None:
             self.points.append((what, self._state()))
         if self.case is not None and self.count == self.case.at:
+            self.arg = self.case.arg
             self.acts[self.case.kind](self, who, what)
+        if self.second is not None and self.case is not None and self.count >= self.case.at + self.second.at:
+            second, self.second = self.second, None
+            self.arg = second.arg
+            self.acts[second.kind](self, who, what)
         if not who.lives:
             raise Killed
 

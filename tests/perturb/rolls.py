@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM
@@ -12,6 +13,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rec
 from fleetsim.fleet import Fleet
 from fleetsim.machines import Domain, Machine
 from perturb.judge import Wrong, facts
+from perturb.pairs import FAR, PAIRS
 from perturb.play import Case, Endless, Killed
 from perturb.roll_bed import Playbook
 from perturb.roll_world import World
@@ -43,7 +45,7 @@ class Rolling:
             for number in range(self.vms):
                 uuid = f"u{machine.name}{number}"
                 machine.domains[uuid] = Domain(VM(uuid, uuid, machine.name, memory_mib=1024), autostart=True)
-        return World(Fleet(machines), self.most_out, case, FAULTS)
+        return World(Fleet(machines), self.most_out, case, FAULTS, second=case.second if case is not None else None)
 
 
 ROLLS = (
@@ -85,13 +87,13 @@ def kill_not_ready(world: World, who: Playbook, _what: str) -> None:
 def lost_answer(world: World, _who: Playbook, _what: str) -> None:
     """It is written. `arg`: what is told of it, that nobody answered (libvirt), or, since the client asked again, that
     somebody had changed it (KubeVirt)."""
-    world.lose_answer = world.case.arg
+    world.lose_answer = world.arg
 
 
 @fault
 def silent(world: World, _who: Playbook, _what: str) -> None:
     """No quorum host answers."""
-    world.silent_until = world.fleet.clock + world.case.arg
+    world.silent_until = world.fleet.clock + world.arg
 
 
 @fault
@@ -103,7 +105,7 @@ def written(world: World, _who: Playbook, _what: str) -> None:
 @fault
 def others_go_on(world: World, who: Playbook, _what: str) -> None:
     """The other workers of the same playbook, some steps each, while this one stands still."""
-    for _number in range(world.case.arg):
+    for _number in range(world.arg):
         for name, steps in [*who.workers.items()]:
             if not steps.gi_running and name in who.workers:
                 who.go_on(name)
@@ -144,7 +146,7 @@ def abort_cut(world: World, who: Playbook, _what: str) -> None:
     world.anew = True
     cut = Playbook(world, f"{who.run}-abort", who.hosts)
     steps = Playbook.abort(cut)
-    for _number in range(world.case.arg):
+    for _number in range(world.arg):
         try:
             next(steps)
         except StopIteration:
@@ -159,7 +161,7 @@ def abort_cut(world: World, who: Playbook, _what: str) -> None:
 @fault
 def drain_by_hand(world: World, who: Playbook, _what: str) -> None:
     """A drain of one of its hosts that belongs to no roll asks whether it may."""
-    roll, host = world.roll, world.case.arg
+    roll, host = world.roll, world.arg
     if roll is None or roll.state is not State.RUNNING or not who.began:
         return
     hand = Playbook(world, "by hand", who.hosts)
@@ -223,6 +225,20 @@ def cases(run: Rolled) -> Iterator[Case]:
             yield Case("drain_by_hand", at, host)
 
 
+def pairs(run: Rolled, singles: list[Case], seed: str = "") -> Iterator[Case]:
+    """Two faults, as `perturb.pairs` draws them. The second one is of the record, or other workers go on."""
+    draw = random.Random(f"{run.scenario.name} {seed}")
+    firsts: dict[str, list[Case]] = {}
+    for case in singles:
+        firsts.setdefault(case.kind, []).append(case)
+    seconds = [("lost_answer", "nothing"), ("lost_answer", "changed"), ("written", None), ("silent", 10.0),
+               ("others_go_on", 4)]  # fmt: skip
+    for _number in range(PAIRS):
+        first = draw.choice(firsts[draw.choice(sorted(firsts))])
+        kind, arg = draw.choice(seconds)
+        yield replace(first, second=Case(kind, round(FAR ** draw.random()), arg))
+
+
 @dataclass
 class RollOutcome:
     case: Case
@@ -236,7 +252,8 @@ def run_case(run: Rolled, case: Case) -> RollOutcome:
     wrong: list[Wrong] = []
     try:
         one.to_the_end(one.main())
-        if case.kind in MOMENTS or (case.kind == "silent" and case.arg < 1.0):
+        moment = case.second is None or case.second.kind in MOMENTS
+        if (moment and case.kind in MOMENTS) or (moment and case.kind == "silent" and case.arg < 1.0):
             wrong += goes_on(one)
         if case.kind == "tasks_fail":
             wrong += others_finish(world)

@@ -46,7 +46,7 @@ def play(name: str, only: str = "", share: int = 0, seed: int = 1) -> Sum:
     run: Any = layer.record((rolls.BY_NAME if of_roll else BY_NAME)[name])
     found = Sum(points=len(run.points) - run.first + 1)
     wanted = [*layer.cases(run)]
-    wanted += [] if of_roll else pairs.pairs(run, wanted)
+    wanted += (rolls if of_roll else pairs).pairs(run, wanted)
     wanted = [case for case in wanted if not only or str(case).startswith(only)]
     if share:
         random.Random(f"{seed} {name}").shuffle(wanted)

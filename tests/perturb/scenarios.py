@@ -131,6 +131,8 @@ _KINDS: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any]]] = {
     "long_cold": (({**FIXED, "shutdown_takes": 4.0},), {"policy": on("cold_migrate", pending_timeout=2.0)}),
     "external": ((EXTERNAL, LIVE), {"external": True}),
     "off": ((OFF,), {}),
+    "off_stop": (({**OFF, "declared_strategy": "None"},), {}),
+    "off_cold": (({**OFF, **FIXED},), {"policy": on("cold_migrate")}),
     "off_moves": ((OFF,), {"policy": replace(POLICY, move_inactive=True)}),
 }
 

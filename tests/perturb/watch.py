@@ -116,6 +116,9 @@ class Watch:
     def act(self, words: Sequence[str]) -> None:
         if words[0] == "write" and (words[1], words[-1]) in self.not_to:
             self.out_of_order.add(f"{words[1]} of {words[-1]}, against its owner")
+        move = self.fleet.moves.get(words[-1])
+        if words[:2] == ["write", "abort"] and move is not None and not move.ours:
+            self.out_of_order.add(f"abort of the migration of {words[-1]}, which somebody else has begun")
 
     def _look_at_claims(self) -> None:
         now = {(m.name, *key): (claim, bool(m.cordons)) for m in self.fleet.machines.values()

@@ -41,6 +41,9 @@ class Do(str, Enum):
     AUTOSTART_ON = "autostart_on"
 
 
+ENDS = frozenset({Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE})
+
+
 @dataclass(frozen=True)
 class Action:
     """One thing to do. `vm` is a UUID, empty for actions on the node."""

@@ -20,10 +20,11 @@ from .step import Step
 
 # It has left its node, or was taken off: what `after` comes after.
 _LEFT = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value, Ending.STOPPED.value, Ending.SAVED.value})
+_OFF = frozenset({Ending.STOPPED.value, Ending.SAVED.value})
 # Settled otherwise: `after` only closes what a `before` has opened.
 _SETTLED = frozenset({Ending.GONE.value, Ending.OFF.value, Ending.RESTORED.value})
 _STAYS = frozenset({Ending.BLOCKED.value, Ending.SKIPPED.value})
-_OPEN = frozenset({HookStage.ASKED.value, HookStage.BEFORE.value})
+_OPEN = frozenset({HookStage.ASKED.value, HookStage.BEFORE.value, HookStage.STARTED.value})
 
 
 def note_hooks(entry: VMRecord, hooks: Hooks) -> None:
@@ -41,7 +42,7 @@ def note_hooks(entry: VMRecord, hooks: Hooks) -> None:
 
 def has_unanswered_hook(step: Step, entry: VMRecord) -> bool:
     """Has it a `before` that was not answered?"""
-    answered = entry.hook_stage not in (HookStage.NONE.value, HookStage.ASKED.value)
+    answered = entry.hook_stage in (HookStage.BEFORE.value, HookStage.AFTER.value)
     return bool(entry.hook_before and not answered and step.policy.in_turn)
 
 
@@ -58,7 +59,7 @@ def waits_for_hook(step: Step, entry: VMRecord, target: str = "") -> bool:
 def note_started_again(entry: VMRecord) -> None:
     """Note that a restore has started the VM again: its hook `after` has to follow that too."""
     if entry.hook_after:
-        entry.hook_stage = HookStage.BEFORE.value
+        entry.hook_stage = HookStage.STARTED.value
 
 
 def request_after_hooks(step: Step) -> bool:
@@ -81,6 +82,8 @@ def _closes(entry: VMRecord, situation: Situation) -> bool:
     """One that is blocked and runs on serves where it is. Of one that crashed nothing is asked."""
     if not entry.hook_after or entry.hook_stage == HookStage.AFTER.value:
         return False
+    if entry.hook_stage == HookStage.STARTED.value and entry.ending in _OFF:
+        return False  # a restore was cut off before it had started it; this drain leaves it as it is
     if entry.hook_stage in _OPEN:
         stays = entry.ending in _STAYS and situation is Situation.HERE
         return stays or entry.ending in _LEFT or entry.ending in _SETTLED

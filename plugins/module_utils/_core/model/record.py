@@ -46,12 +46,14 @@ class Hook(str, Enum):
 
 
 class HookStage(str, Enum):
-    """How far a VM is with its hooks: none, `before` asked for (it may have been run), answered."""
+    """How far a VM is with its hooks: none, `before` asked for (it may have been run), answered; started again by a
+    restore, so that an `after` is due."""
 
     NONE = ""
     ASKED = "asked"
     BEFORE = "before"
     AFTER = "after"
+    STARTED = "started"
 
 
 class Ending(str, Enum):

@@ -48,7 +48,8 @@ class Platform(Reader, Protocol):
         """Reserve target and slot for each MIGRATE. UUID -> None (granted) or why not."""
 
     def apply(self, actions: Sequence[Action], record: NodeRecord) -> dict[str, Finding]:
-        """Carry out the actions. UUID -> what went wrong."""
+        """Carry out the actions. UUID -> what went wrong. A VM is not stopped when what comes before that was refused,
+        and then that is what went wrong: its host's next boot would start it."""
 
     def wait(self, seconds: float, gather: float = 0.0) -> None:
         """Return when something changed, `gather` seconds later, or after that time. Raises what a write would raise

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..._core.decision.actions import Action, Do
+from ..._core.decision.actions import ENDS, Action, Do
 from ..._core.model.policy import MigrationSettings
 from ..._core.model.record import Attempt, NodeRecord, RecordError
 from ..._core.reasons.reason import Finding, Reason
@@ -20,7 +20,6 @@ from ..store.cordon import is_ours
 from ..store.names import CORDON
 from ..store.volumes import StoreError
 
-ENDS = frozenset({Do.SHUTDOWN, Do.FORCE_OFF, Do.SAVE})
 # Of libvirt's connections and domains.
 _WRITES = frozenset(
     {"create", "createXML", "defineXML", "destroy", "resume", "setAutostart", "setMetadata", "undefineFlags"}

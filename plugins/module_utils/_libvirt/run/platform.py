@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
 
-from ..._core.decision.actions import Action, Do
+from ..._core.decision.actions import ENDS, Action, Do
 from ..._core.model.observation import Mode, Observation, Outcome
 from ..._core.model.policy import Limits
 from ..._core.model.record import NodeRecord, RecordError
@@ -35,7 +35,7 @@ from ..records.recovery import note_takeovers
 from ..records.stale_claims import StaleClaims
 from ..store.names import OutcomeName, alive_of, parse_name
 from ..store.volumes import StoreError, VolumeMissing, VolumeTorn
-from .act import ENDS, Actor, reason_of
+from .act import Actor, reason_of
 
 # After these a VM may be gone from here: its definition is written down before.
 _LEAVES = ENDS | {Do.MIGRATE, Do.COLD_DEFINE}
@@ -328,7 +328,7 @@ class LibvirtPlatform:
             if action.do is Do.FORGET:
                 self.forget(record)
                 continue
-            finding = not_kept.get(action.vm) or self._has_no_copy(action, record) or self._actor.apply(action, record)
+            finding = not_kept.get(action.vm) or self._stays(action, record, wrong) or self._actor.apply(action, record)
             if finding is not None:
                 wrong[action.vm] = finding
             elif action.do not in (Do.CORDON, Do.RELEASE, Do.WATCH):
@@ -354,12 +354,12 @@ class LibvirtPlatform:
             return {a.vm: Finding(reason_of(a.do), f"{a.do.value}: {text}") for a in leaving}
         return {}
 
-    def _has_no_copy(self, action: Action, record: NodeRecord) -> Finding | None:
-        """A transient VM that is off is nothing but what was written down: on this host alone it
-        would be gone with the host."""
+    def _stays(self, action: Action, record: NodeRecord, wrong: dict[str, Finding]) -> Finding | None:
+        """Why it must not go off. A transient VM is then nothing but what was written down: gone with this host."""
         entry = record.vms.get(action.vm)
         if action.do not in ENDS or entry is None or entry.persistent or not self._copies.missing:
-            return None
+            before = wrong.get(action.vm) if action.do in ENDS else None
+            return before and Finding(Reason.StopFailed, before.message)  # its autostart may be on
         peers = ", ".join(self._copies.failed)
         text = f"{action.name} is transient, and no peer took a copy of its definition: {peers}."
         return Finding(Reason.StopFailed, f"{text} Nothing was done.")

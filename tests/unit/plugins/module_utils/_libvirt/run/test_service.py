@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
@@ -20,6 +20,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.re
     Superseded,
     VMRecord,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import PlaybookEnded, RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host import slice_lock
@@ -247,6 +248,26 @@ def test_every_write_to_every_host_asks_whether_the_playbook_lives(monkeypatch: 
                 writes.before_write()
     finally:
         made.close()
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_vm_whose_autostart_stays_on_is_not_asked_to_stop(monkeypatch: pytest.MonkeyPatch, refused: bool) -> None:
+    """A refusal is kept by VM: a request that was sent all the same would count as not made."""
+    made = LibvirtPlatform(HostConfig("a", "test:///default"), [])
+    monkeypatch.setattr(made, "_keep_definitions", lambda _actions, _record: {})
+    asked: list[tuple[str, Do]] = []
+
+    def apply(action: Action, _record: NodeRecord) -> Finding | None:
+        asked.append((action.vm, action.do))
+        return Finding(Reason.PeerUnreachable) if refused and action.do is Do.AUTOSTART_OFF else None
+
+    monkeypatch.setattr(made._actor, "apply", apply)
+    acts = [Action(Do.AUTOSTART_OFF, "a", "u1"), Action(Do.SHUTDOWN, "a", "u1"), Action(Do.SHUTDOWN, "a", "u2")]
+    record = NodeRecord("a", "r", vms={uuid: VMRecord(uuid, uuid) for uuid in ("u1", "u2")})
+    wrong = {uuid: finding.reason for uuid, finding in made.apply(acts, record).items()}
+    assert wrong == ({"u1": Reason.StopFailed} if refused else {})  # surely not asked
+    own = [] if refused else [("u1", Do.SHUTDOWN)]
+    assert asked == [("u1", Do.AUTOSTART_OFF), *own, ("u2", Do.SHUTDOWN)]
 
 
 def test_while_it_waits_a_slice_asks_whether_it_is_still_wanted() -> None:
