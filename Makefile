@@ -310,7 +310,7 @@ test-cancel: deps ## cancel 80 rolls in every way; the same command again carrie
 chaos: deps ## what happens to a simulated cluster in the middle of a drain or a roll (CASES=40 SEED=S; half an hour), or, CHAOS_ARGS="--on lab", to libvirt hosts (an hour)
 	$(RUN) tests/chaos/run.py $(CASES:%=--cases %) $(SEED:%=--seed %) $(CHAOS_ARGS)
 
-perturb: venv ## a fleet in memory: each scenario once for each point of it and each fault of order (20 minutes)
+perturb: venv ## a fleet in memory: each scenario once for each point of it and each fault of order (half an hour)
 	$(RUN) tests/perturb/run.py $(PERTURB_ARGS)
 
 small-world: venv ## two hosts, two VMs, each interleaving: every command comes to an end (hours; SMALL_WORLD_ARGS="--minutes 60")

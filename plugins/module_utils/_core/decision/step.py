@@ -153,7 +153,7 @@ class Step:
         """Why it is off: `found`, or for the migration of one VM that it acted on a request when that was given up."""
         if found is not None or self.record.intent != Intent.MIGRATED.value:
             return found
-        text = f"{entry.name} went off after its time to stop was over, and was not moved. A restore starts it."
+        text = f"{entry.name} went off for a request to stop that was given up, and was not moved. A restore starts it."
         return Finding(Reason.StateNotLiveMigratable, text)
 
     def unread(self, entry: VMRecord, vm: VM) -> None:
