@@ -112,15 +112,29 @@ def test_that_a_drain_elsewhere_died_is_seen_over_slices(sim, operator, eight, m
         sim.until(lambda: all_asked(sim))
 
 
-def test_without_the_right_to_see_the_others_it_drains_as_if_alone(sim, operator, eight) -> None:
+def sees_no_others(sim) -> None:
+    """That right is optional."""
     rules = documented_rules()
     for rule in rules:
         if "leases" in rule["resources"]:
             rule["verbs"] = ["get", "create", "update"]
     sim.api.access.rules[TOKEN] = rules
+
+
+def test_without_the_right_to_see_the_others_it_drains_as_if_alone(sim, operator, eight) -> None:
+    sees_no_others(sim)
     drains_elsewhere(sim, "n2", "n3")
     with under_way(operator):
         sim.until(lambda: all_asked(sim))
+
+
+def test_a_right_that_is_optional_and_denied_is_not_asked_for_again(sim, operator) -> None:
+    """Others may come while it waits, within seconds of a start of the server, and are."""
+    sim.add_vm("vm", "n1")
+    sees_no_others(sim)
+    operator.slice(Intent.DRAINED)
+    asked = [call.query for call in sim.requests("GET", "/leases") if call.status == 403]
+    assert asked and len(asked) == len(set(asked))
 
 
 def test_nothing_is_written_for_others_where_there_are_none(sim, operator) -> None:

@@ -264,7 +264,6 @@ def test_no_vm_is_stopped_because_a_host_cannot_be_read() -> None:
         (Do.COLD_UNDEFINE, vm(1, "a", **FIXED), on("cold_migrate")),
         (Do.COLD_START, vm(1, "a", **FIXED), on("cold_migrate")),
         (Do.AUTOSTART_OFF, vm(1, "a", autostart=True, **FIXED), on("shutdown")),
-        (Do.CORDON, vm(1, "a"), POLICY),
     ],
 )
 def test_what_always_fails_is_tried_a_few_times_and_then_blocks(what, domain, policy) -> None:
@@ -274,7 +273,14 @@ def test_what_always_fails_is_tried_a_few_times_and_then_blocks(what, domain, po
     assert outcome.phase is NodePhase.BLOCKED
     assert outcome.ended.value == "final"
     tried = [a for a in outcome.actions_done if a.do is what]
-    assert 1 <= len(tried) <= 60
+    with_the_stop = what is Do.AUTOSTART_OFF  # once more: that one is no attempt
+    assert len(tried) == policy.max_attempts + with_the_stop
+    assert ended(outcome)[0] == "blocked"
+
+
+def test_a_cordon_that_always_fails_blocks() -> None:
+    outcome = run(two(vm(1, "a")), fails=lambda a: Finding(Reason.StopFailed, "no") if a.do is Do.CORDON else None)
+    assert (outcome.phase, outcome.ended.value) == (NodePhase.BLOCKED, "final")
 
 
 def test_a_claim_that_stood_is_given_back_before_a_new_attempt() -> None:
