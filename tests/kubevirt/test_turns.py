@@ -129,7 +129,7 @@ def test_without_the_right_to_see_the_others_it_drains_as_if_alone(sim, operator
 
 
 def test_a_right_that_is_optional_and_denied_is_not_asked_for_again(sim, operator) -> None:
-    """Others may come while it waits, within seconds of a start of the server, and are."""
+    """Any other one is, for some seconds: a server that has just started denies what it grants later."""
     sim.add_vm("vm", "n1")
     sees_no_others(sim)
     operator.slice(Intent.DRAINED)
