@@ -28,7 +28,7 @@ _SPEC: dict[str, Any] = {
         "type": "str",
         "choices": [
             *("looked", "reached", "out", "empty", "reboots", "healthy", "back", "home"),
-            *("drained", "active", "checked"),
+            *("drained", "active", "moved", "checked"),
         ],
         "required": True,
     },

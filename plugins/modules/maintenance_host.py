@@ -26,9 +26,10 @@ options:
         as after work on it. V(reboots) asks the record right before its reboot whether it is still to be
         done. V(healthy) waits until it is healthy. V(back) does that too, restores it
         and records that it is done. V(home) moves O(moves) back to where they were before the roll.
-      - Outside of a roll V(drained), V(active) and V(checked) drain a host, restore it, or check it.
+      - Outside of a roll V(drained), V(active) and V(checked) drain a host, restore it, or check it. V(moved) moves one
+        VM.
     type: str
-    choices: [looked, reached, out, empty, reboots, healthy, back, home, drained, active, checked]
+    choices: [looked, reached, out, empty, reboots, healthy, back, home, drained, active, moved, checked]
     required: true
   platform:
     description: What the host runs.
@@ -53,7 +54,7 @@ options:
     default: {}
   move:
     description:
-      - With O(state=home) options of M(virtops.maintenance.virt_migration) or
+      - With O(state=home) and O(state=moved) options of M(virtops.maintenance.virt_migration) or
         M(virtops.maintenance.kubevirt_migration).
     type: dict
     default: {}

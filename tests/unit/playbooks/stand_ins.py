@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 ROLL = "rolling_maintenance"
@@ -79,7 +80,7 @@ class ActionModule(ActionBase):
 
 # A VM that goes back is there at once, unless FAULT names it.
 MOVE_STAND_IN = """
-import os
+import json, os
 from ansible.plugins.action import ActionBase
 
 class ActionModule(ActionBase):
@@ -87,6 +88,8 @@ class ActionModule(ActionBase):
         args = self._task.args
         with open(os.environ["STEPS"], "a") as stream:
             stream.write(f"{args['name']} from {args['node']} at {self._task.delegate_to} to {args['target']}\\n")
+        with open(os.environ["STEPS"] + ".args", "a") as stream:
+            stream.write(json.dumps(args, default=str) + "\\n")
         row = {"uuid": args["name"], "name": args["name"], "at": args["target"], "reason": "", "message": ""}
         if os.environ["FAULT"] == f"{args['name']} stays":
             row |= {"at": args["node"], "reason": "NoTarget", "message": "it is full"}
@@ -96,7 +99,7 @@ class ActionModule(ActionBase):
 
 # A host that nobody reaches; FAULT may say that it lives.
 RECOVERY_STAND_IN = """
-import os
+import json, os
 from ansible.plugins.action import ActionBase
 
 class ActionModule(ActionBase):
@@ -104,6 +107,10 @@ class ActionModule(ActionBase):
         args = self._task.args
         if args["state"] == "seen":
             return {"view": {"by": args.get("node", "controller"), "looked": True, "text": "it looked"}}
+        with open(os.environ["STEPS"] + ".args", "a") as stream:
+            stream.write(json.dumps(args, default=str) + "\\n")
+        if args["state"] == "protected":
+            return {"not_done": ""}
         host, proof = args["host"], args["proof"]
         with open(os.environ["STEPS"], "a") as stream:
             stream.write(f"{host} recover by {self._task.delegate_to}, {proof.get('how', 'no proof')}\\n")
@@ -259,6 +266,11 @@ class Roll:
 
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        """The options that recoveries and moves of single VMs were given."""
+        return [json.loads(line) for line in Path(f"{self.steps_file}.args").read_text().splitlines()]
 
     @property
     def steps(self) -> list[str]:

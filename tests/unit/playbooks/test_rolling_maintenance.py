@@ -426,10 +426,30 @@ def test_recover_looks_fences_starts_and_leaves_what_came_of_it(
 
 @pytest.mark.parametrize("policy", [True, pytest.param(False, marks=pytest.mark.full)])
 def test_a_host_that_is_back_is_given_back_what_the_policy_says(roll: Roll, policy: bool) -> None:
+    given = {
+        "drain_migration": {"tls": True},
+        "drain_limits": {"outbound": 1},
+        "drain_rules": "{{ rules_host_devices }}",
+    }
     words = ("-e", "maintenance_hosts=host-a", *(("-e", "maintenance_move_back=true") if policy else ()))
-    code, text = roll.run("host-a is back", *words, playbook="recover")
+    code, text = roll.run("host-a is back", *words, "-e", json.dumps(given), playbook="recover")
     assert code == 0, text
     assert roll.steps == [LOOKED, *(["web from host-b at host-b to host-a"] if policy else [])]
+    for move in roll.asked[1:]:  # by the options of a drain, as a roll moves it back
+        assert (move["migration"], move["limits"]) == ({"tls": True}, {"outbound": 1})
+        assert move["rules"] and [peer["name"] for peer in move["peers"]] == ["host-a"]
+
+
+@pytest.mark.parametrize("playbook", ["recover", pytest.param("protect", marks=pytest.mark.full)])
+def test_dead_hosts_have_the_rules_of_a_drain(roll: Roll, playbook: str) -> None:
+    """Where they build on a ready-made one, too: none was used, and what a cluster manager starts was started."""
+    external = {"name": "pacemaker", "when": "name == 'db'", "strategy": "External"}
+    given = {"drain_rules": f"{{{{ rules_host_devices + [{external}] }}}}", "drain_strategy": "External"}
+    words = ("-e", "maintenance_hosts=host-a", "-e", json.dumps(given))
+    code, text = roll.run("", *words, playbook=playbook)
+    assert code == (2 if playbook == "recover" else 0), text
+    assert [rule["name"] for rule in roll.asked[0]["rules"]][-1] == "pacemaker", text
+    assert roll.asked[0].get("strategy") == ("External" if playbook == "recover" else None)
 
 
 @pytest.mark.full

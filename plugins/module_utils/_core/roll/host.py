@@ -97,6 +97,8 @@ def acts(ask: Asked) -> Acts:
         return (yield Act("drain"))
     if ask.state == "active":
         return (yield Act("restore"))
+    if ask.state == "moved":
+        return (yield Act("move"))
     if ask.state == "checked":
         return (yield from _checked(ask, ask.fail_on, ask.healthy_within, None))
     if ask.state == "looked":

@@ -316,7 +316,7 @@ def test_of_one_that_is_lost_nothing_is_done(state: str) -> None:
     assert result["msg"].endswith("ansible-playbook virtops.maintenance.recover -e maintenance_hosts=b")
 
 
-@pytest.mark.parametrize(("state", "kind"), [("drained", "drain"), ("active", "restore")])
+@pytest.mark.parametrize(("state", "kind"), [("drained", "drain"), ("active", "restore"), ("moved", "move")])
 def test_outside_of_a_roll_it_is_one_act(state: str, kind: str) -> None:
     said, result, done = play(Asked(state, "b", lost=True), DRAINED)
     assert (said, result, done[0].turn) == ([kind], DRAINED, None)
