@@ -26,6 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._module import run_module
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._outcomes import for_later
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import Said, keep_alive, others_work, waits
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import foresee
@@ -187,8 +188,7 @@ class ActionModule(ActionBase):
             result["changed"] = changed = changed or bool(result.get("changed"))
             self._report.roll(result)
             if "stats" in result and self._state in ("ended", "planned"):
-                # As set_stats does it, without a task of its own that prints three lines.
-                result["ansible_stats"] = {"data": {"maintenance_roll_stats": result["stats"]}}
+                result["ansible_stats"] = for_later("maintenance_roll_stats", result["stats"])
             for line in result.get("lines", ()):
                 Display().display(plain(line))
             if self._state in _ENDS and result.get("answer") == "closed":

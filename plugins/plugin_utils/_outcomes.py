@@ -59,10 +59,13 @@ KINDS = tuple(_OF)
 def outcome(kind: str, request: Doc, variables: Mapping[str, Any]) -> Doc:
     """The result of a task that shows it. `variables`: of the task."""
     found = _OF[kind](request, variables["ansible_play_hosts_all"], variables["hostvars"])
-    if kind in _STATS:
-        # As set_stats does it, without a task of its own that prints three lines.
-        found["ansible_stats"] = {"data": {_STATS[kind]: found["stats"]}}
-    return found
+    return {**found, "ansible_stats": for_later(_STATS[kind], found["stats"])} if kind in _STATS else found
 
 
-__all__ = ["KINDS", "outcome"]
+def for_later(name: str, figures: Doc) -> Doc:
+    """`figures` as `ansible_stats` of a result: as set_stats does it, without a task of its own that prints three
+    lines. Of the run and of no host, which AWX does not read: before ansible-core 2.21 that has to be said."""
+    return {"data": {name: figures}, "per_host": False}
+
+
+__all__ = ["KINDS", "for_later", "outcome"]
