@@ -83,13 +83,22 @@ class ActionModule(ActionBase):
             return {**base, "changed": False, "unreached": planned.unreached(options["roll_host"], self._unreached())}
         asked = self._asked(options)
         found = carry_out(acts(asked), self._act, self._display.display, asked.host)
+        if asked.state == "looked" and options["platform"] == "libvirt" and asked.reboot == "always":
+            # The look went over the connection that the reboot takes, so there is one.
+            found["unreached"] = planned.unreached(asked.host, self._own_connection())
         if found.get("failed") and asked.in_roll:
             # Ansible prints a failure as JSON: in words is enough, and the report has the rest.
             found = {key: value for key, value in found.items() if key not in _DETAILS}
         return {**base, **found}
 
+    def _own_connection(self) -> str:
+        """Why it is none for a reboot of another machine, or empty."""
+        return words.is_local() if self._connection.transport == "local" else ""
+
     def _unreached(self) -> str:
         """Why a reboot could not reach it, or empty. Needs a shell there and no Python, as the reboot does."""
+        if self._own_connection():
+            return self._own_connection()
         try:
             with within(_PATIENCE):
                 self._low_level_execute_command("true", sudoable=False)

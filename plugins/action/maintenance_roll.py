@@ -28,7 +28,13 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._module import run_module
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._outcomes import for_later
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import Said, keep_alive, others_work, waits
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import (
+    Said,
+    connects_anew,
+    keep_alive,
+    others_work,
+    waits,
+)
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import foresee
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import Unanswered
 
@@ -203,9 +209,11 @@ class ActionModule(ActionBase):
             watch = dict(result["watch"])
 
     def _alone(self, call: Any) -> Any:
-        """Call the module in a process that makes its own temporary directory and removes it."""
+        """Call the module in a process that has its own session with the host, and makes its own temporary directory
+        there and removes it."""
 
         def alone(args: dict[str, Any]) -> dict[str, Any]:
+            self._kept = connects_anew(self._connection)
             self._connection._shell.tmpdir = None
             try:
                 return dict(call(args))

@@ -170,7 +170,7 @@ fleet:
   type: dict
 unreached:
   description: Why the host cannot be rebooted, in a sentence, or empty.
-  returned: with O(state=reached)
+  returned: with O(state=reached), and with O(state=looked) of a libvirt host that is to be rebooted in any case
   type: str
 answer:
   description:

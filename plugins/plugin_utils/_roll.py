@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,13 +27,14 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 _ALIVE = 1.0  # seconds between two looks at ansible-playbook
 _CLEANS_UP = 6.0  # seconds for a call that is told to end
+_HANGS = 120.0  # seconds after which a call is ended and made again: it takes a slice, and what a silent host costs
 _SAMPLES = 20  # at its workers, in that time
 WAITS = "virtops-waits"  # the name of a worker that waits for its turn, 15 characters at most
 # As the kernel numbers them in a mask
 _CANCELS = (1 << (signal.SIGINT - 1)) | (1 << (signal.SIGTERM - 1))
 # Of the errors of the module: there is nothing to be renewed any more.
 _OVER = ("RollTakenOver", "RollRefused")
-# States of which nothing is shown.
+# States of whose answer nothing is shown, but for what they wait for.
 _QUIET = ("noted", "came_back", "read")
 # Seconds between two lines of a host that waits: at least, and until the next one of all that wait says it again.
 _NEWS = 15.0
@@ -41,7 +43,8 @@ _AGAIN = 600.0
 
 class Said:
     """Chooses the lines to show of one call after the other. Of a wait: for whom, when that is new. The host whose turn
-    is next says it again every ten minutes, or a roll would be silent as long as the user's tasks on another host."""
+    is next says it again every ten minutes, or a roll would be silent as long as the user's tasks on another host; so
+    does one that waits with its reboot."""
 
     def __init__(self, state: str) -> None:
         self._state, self._message, self._names, self._at = state, "", [""], float("-inf")
@@ -49,16 +52,17 @@ class Said:
     def lines(self, result: Mapping[str, Any], now: float) -> list[str]:
         """`now`: seconds of a clock that only goes forward."""
         message, names = str(result.get("message") or ""), list(result.get("waits_for") or ())
-        if not message or self._state in _QUIET:
+        quiet = self._state in _QUIET
+        if not message or (quiet and result.get("ended") != "out_of_time"):
             return []
         known = message == self._message or (bool(names) and names == self._names)
         since = now - self._at
-        again = bool(result.get("is_next")) and since >= _AGAIN
+        again = (quiet or bool(result.get("is_next"))) and since >= _AGAIN
         if (known and not again) or (names and since < _NEWS):
             return []
         self._message, self._names, self._at = message, names, now
         first, *more = map(plain, message.splitlines())
-        return [stamped(first) if self._state == "admitted" else first, *more]
+        return [stamped(first) if quiet or self._state == "admitted" else first, *more]
 
 
 def begun(hostvars: Mapping[str, Mapping[str, Any]], hosts: Iterable[str]) -> dict[str, Any]:
@@ -171,6 +175,21 @@ def _own_files(lives: Callable[[], bool]) -> Iterator[None]:
             shutil.rmtree(left, ignore_errors=True)
 
 
+def connects_anew(connection: Any) -> list[Any]:
+    """Let this process, a fork of another one, have a session of its own with the host.
+
+    paramiko and libssh have theirs in the process: what is sent over it from here is answered to the other one, which
+    loses it by that. Returned is what the connection had, to be kept: its end would be told over the old session.
+    """
+    kept: list[Any] = [dict(vars(connection))]
+    for name in ("SSH_CONNECTION_CACHE", "SFTP_CONNECTION_CACHE"):  # of both plugins
+        cache = getattr(sys.modules.get(type(connection).__module__), name, {})
+        kept.append(dict(cache))
+        cache.clear()
+    connection._connected = False
+    return kept
+
+
 def _renew(call: Call, args: dict[str, Any], lives: Callable[[], bool]) -> None:
     """Renew the record as long as ansible-playbook lives and was not cancelled, and the roll is ours; then write that
     it has ended."""
@@ -181,8 +200,8 @@ def _renew(call: Call, args: dict[str, Any], lives: Callable[[], bool]) -> None:
 
 
 def _renew_once(call: Call, args: dict[str, Any], lives: Callable[[], bool]) -> int:
-    """One call in a process of its own: one that hangs does not outlive the playbook. It is asked to end first, so that
-    it cleans up. 1: there is nothing to be renewed any more."""
+    """One call in a process of its own: one that hangs does not outlive the playbook, and is made again. It is asked to
+    end first, so that it cleans up. 1: there is nothing to be renewed any more."""
     pid = os.fork()
     if not pid:
         over = 0
@@ -192,8 +211,8 @@ def _renew_once(call: Call, args: dict[str, Any], lives: Callable[[], bool]) -> 
             over = int(_quietly(call, {**args, "state": "renewed"}).get("error") in _OVER)
         finally:
             os._exit(over)
-    ended, status = 0, 0
-    while not ended and lives():
+    ended, status, hangs = 0, 0, time.monotonic() + _HANGS
+    while not ended and lives() and time.monotonic() < hangs:
         time.sleep(_ALIVE)
         ended, status = os.waitpid(pid, os.WNOHANG)
     if ended:
@@ -232,4 +251,4 @@ def _quietly(call: Call, args: dict[str, Any]) -> dict[str, Any]:
         return {"error": type(exc).__name__}
 
 
-__all__ = ["begun", "keep_alive", "others_work", "waits"]
+__all__ = ["begun", "connects_anew", "keep_alive", "others_work", "waits"]

@@ -27,7 +27,8 @@ class Foreseen:
     def __init__(self, args: Mapping[str, Any], looks: list[Doc], plan: Doc | None, why: str) -> None:
         """`args`: of the task. `looks`: of the preflight, one for each host."""
         self.plan, self.why = plan, why
-        must_fit, silent = args["must_fit"], [one["unreached"] for one in args["reached"] if one.get("unreached")]
+        asked = (*args["looks"], *args["reached"])
+        must_fit, silent = args["must_fit"], [one["unreached"] for one in asked if one.get("unreached")]
         found = plan if plan is not None and must_fit else None
         self.objections = planned.objections(looks, found, args["max_failures"], silent, why if must_fit else "")
 

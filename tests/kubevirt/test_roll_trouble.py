@@ -41,11 +41,13 @@ def test_what_cannot_be_is_refused_before_anything_moves(sim, plays) -> None:
     refused = plays.own("rolling_maintenance", drain_node="n2", **words)
     assert refused.returncode != 0
     assert "drain_node of n1 is n2: a roll works on the node that has the host's name" in refused.stdout
-    plays.inventory({"n1": {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}})
-    refused = plays.own("rolling_maintenance", maintenance_hosts="n1")
-    assert refused.returncode != 0
-    assert "n1 is to be rebooted, but Ansible cannot reach it: " in refused.stdout
-    assert "or leave the reboot out with maintenance_reboot=never." in refused.stdout
+    nowhere = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+    for host, why in ((nowhere, ""), ({"ansible_connection": "local"}, "its connection is local (ansible_connection)")):
+        plays.inventory({"n1": host})
+        refused = plays.own("rolling_maintenance", maintenance_hosts="n1")
+        assert refused.returncode != 0
+        assert f"n1 is to be rebooted, but Ansible cannot reach it: {why}" in refused.stdout
+        assert "or leave the reboot out with maintenance_reboot=never." in refused.stdout
     assert sim.node_of("vm") == "n1"
     assert not [call for call in written(sim.log) if "/nodes/" in call.path or "evict" in call.path]
 

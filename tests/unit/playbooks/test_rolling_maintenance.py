@@ -262,9 +262,14 @@ def test_a_roll_that_cannot_be_done_is_refused_before_its_first_host(roll: Roll)
     assert code != 0
     assert "- maintenance_report cannot be written: " in text.partition("The roll cannot be done and did not start")[2]
     assert roll.steps == []
+    local = "host-a is to be rebooted, but Ansible cannot reach it: its connection is local"
     roll.vm_mib = 3000
-    for fault, why in (("", "has no target once host-"), ("host-b before failed", "host-b is not ready: said by")):
-        code, text = roll.run(fault)
+    for fault, why, words in (
+        ("", "has no target once host-", ()),
+        ("host-b before failed", "host-b is not ready: said by", ()),
+        ("", local, ("-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=always")),
+    ):
+        code, text = roll.run(fault, *words)
         assert code != 0
         assert why in text.partition("The roll cannot be done and did not start")[2]
         assert roll.steps == []
@@ -390,8 +395,10 @@ def test_a_host_that_does_not_come_back_is_recovered_where_the_user_says_so(
     roll: Roll, fault: str, on_dead: str, calls: list[str], said: str
 ) -> None:
     """Of a local connection the reboot is refused, by Ansible. The record of the roll has it, too."""
+    roll.write("needrestart", "#!/bin/sh\necho 'NEEDRESTART-KSTA: 3'\n")
+    (roll.folder / "needrestart").chmod(0o755)
     given = {"maintenance_on_dead": on_dead, "maintenance_fence": {"agent": "fence_bed"}}
-    words = ("-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=always", "-e", json.dumps(given))
+    words = ("-e", "maintenance_hosts=host-a", "-e", "maintenance_reboot=auto", "-e", json.dumps(given))
     code, text = roll.run(fault, *words)
     assert code == 2, text
     assert roll.steps == [*steps("host-a")[:2], *calls], text

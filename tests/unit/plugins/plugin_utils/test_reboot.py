@@ -122,3 +122,16 @@ def test_a_host_that_hangs_after_its_reboot_is_asked_for_its_boot_for_a_while_on
 
     monkeypatch.setattr(ActionModule, "_low_level_execute_command", lambda _self, command: hangs(command))
     assert action._boot_id() == ""
+
+
+@pytest.mark.parametrize(("transport", "rebooted"), [("local", False), ("ssh", True)])
+def test_a_reboot_that_ansible_refuses_is_none(monkeypatch: pytest.MonkeyPatch, transport: str, rebooted: bool) -> None:
+    """Over a local connection one reads the boot of the controller, which is another one."""
+    refused = {"failed": True, "rebooted": False, "elapsed": 0, "msg": "would reboot the control node."}
+    monkeypatch.setattr(Ansibles, "run", lambda *_given: refused)
+    monkeypatch.setattr(ActionModule, "_boot_id", lambda _self: "of the controller")
+    monkeypatch.setattr(maintenance_host_reboot, "playbook", lambda: (1, ""))
+    action = ActionModule.__new__(ActionModule)
+    action._task = SimpleNamespace(args={"boot_id": "of the node"})
+    action._connection = SimpleNamespace(transport=transport)
+    assert action.run(None, {})["rebooted"] is rebooted

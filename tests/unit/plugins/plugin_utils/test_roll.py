@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 from ansible import constants
 
+from ansible_collections.virtops.maintenance.plugins.action.maintenance_roll import ActionModule
 from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 from ansible_collections.virtops.maintenance.plugins.plugin_utils import _controller, _roll
 
@@ -126,8 +129,14 @@ def test_for_whom_else_it_waits_is_told_but_not_every_second() -> None:
     assert [bool(lines) for lines in told] == [True, False, False, False, True]
 
 
-def test_of_what_is_only_noted_nothing_is_told() -> None:
-    assert _roll.Said("noted").lines({"message": "a is done"}, 0.0) == []
+def test_of_what_is_only_noted_nothing_is_told_but_that_it_waits() -> None:
+    """A quorum host waits with its reboot for another one, for an hour at most: that was silent too."""
+    said = _roll.Said("noted")
+    assert said.lines({"message": "a is done", "ended": "final"}, 0.0) == []
+    wait = {"message": "a waits to reboot until b has rebooted", "waits_for": ["b"], "ended": "out_of_time"}
+    told = {at: said.lines(wait, float(at)) for at in range(0, 1300, 10)}
+    assert [at for at, lines in told.items() if lines] == [0, 600, 1200]
+    assert [line[9:] for line in told[0]] == ["a waits to reboot until b has rebooted"]
 
 
 @pytest.mark.parametrize("listens", [True, False])
@@ -152,6 +161,59 @@ def test_a_call_under_way_is_told_to_end_and_cleans_up(
 
     assert _roll._renew_once(call, {}, lambda: not key.exists()) == 0
     assert key.exists() is not listens
+
+
+def test_a_call_that_hangs_is_ended_and_made_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As long as the playbook lives the record was renewed no more."""
+    monkeypatch.setattr(_roll, "_HANGS", 0.1)
+    monkeypatch.setattr(_roll, "_CLEANS_UP", 0.1)
+    looks = iter(range(60))
+    assert _roll._renew_once(lambda _args: time.sleep(600) or {}, {}, lambda: next(looks, None) is not None) == 0
+    assert next(looks, None) is not None
+
+
+class Session:
+    """With a host, of the process that opened it. Its end is told to the host."""
+
+    told: ClassVar[list[int]] = []
+
+    def __init__(self) -> None:
+        self.of = os.getpid()
+
+    def __del__(self) -> None:
+        self.told.append(self.of)
+
+
+SSH_CONNECTION_CACHE: dict[str, Session] = {}
+
+
+class InTheProcess:
+    """A connection as paramiko's and libssh's."""
+
+    _connected = False
+
+    def __init__(self) -> None:
+        self._shell = SimpleNamespace(tmpdir="/tmp/theirs")
+        self.run()
+
+    def run(self) -> int:
+        if not self._connected:
+            self.session = SSH_CONNECTION_CACHE.setdefault("host-a", Session())
+            self._connected = True
+        return self.session.of
+
+
+def test_the_process_beside_a_roll_has_its_own_session_with_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over that of the worker it waited for an hour for an answer that came there, and the worker lost it."""
+    action = ActionModule.__new__(ActionModule)
+    action._connection = connection = InTheProcess()
+    monkeypatch.setattr(ActionModule, "cleanup", lambda _self, **_words: None)
+    pid = os.fork()
+    if not pid:
+        own = action._alone(lambda _args: {"of": connection.run()})({})["of"] == os.getpid()
+        os._exit(0 if own and not Session.told else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert connection.run() == os.getpid()
 
 
 def test_what_it_leaves_is_in_a_directory_that_goes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
