@@ -93,7 +93,7 @@ class ActionModule(ActionBase):
 
     def _own_connection(self) -> str:
         """Why it is none for a reboot of another machine, or empty."""
-        return words.is_local() if self._connection.transport == "local" else ""
+        return planned.LOCAL if self._connection.transport == "local" else ""
 
     def _unreached(self) -> str:
         """Why a reboot could not reach it, or empty. Needs a shell there and no Python, as the reboot does."""

@@ -13,6 +13,8 @@ from ..model.wall import after, between
 from . import out_together, table
 from .record import Roll, Stage, State
 
+# Why there is no connection for a reboot, beside what Ansible says.
+LOCAL = "its connection is local (ansible_connection), so this would reboot the controller"
 _LONGEST = 4000  # characters of why a roll was refused, in its record
 
 

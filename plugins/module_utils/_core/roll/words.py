@@ -294,10 +294,6 @@ def waits_for_targets(host: str, away: Mapping[str, str]) -> str:
     return f"{host} waits: the plan moves its VMs to {_with_reasons(away)}"
 
 
-def is_local() -> str:
-    return "its connection is local (ansible_connection), so this would reboot the controller"
-
-
 def reboots_later(host: str, first: Sequence[str]) -> str:
     verb = "has" if len(first) == 1 else "have"
     return f"{host} waits to reboot until {_names(first)} {verb} rebooted: too few quorum hosts would answer"
