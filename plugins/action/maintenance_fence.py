@@ -27,4 +27,6 @@ class ActionModule(ActionBase):
         why = too_old(str(self._task.args.get("host")), found["asked"], clocks()) if found.get("asked") else ""
         if why:
             raise AnsibleActionFail(plain(why))
+        if self._connection.transport == "local":  # the controller's user: there may be no sudo
+            self._connection.set_become_plugin(None)
         return {**base, **run_module(self, "maintenance_fence", self._task.args, task_vars)}

@@ -12,12 +12,13 @@ from ansible.utils.display import Display
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._outcomes import KINDS, outcome
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._plan import write
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
 
 _LINES = {"type": "list", "elements": "str", "default": []}
 _SPEC = {
     "lines": _LINES,
     "warnings": _LINES,
-    "of": {"type": "str", "choices": list(KINDS)},
+    "of": {"type": "str", "choices": [*KINDS, "recovery"]},
     "request": {"type": "dict", "default": {}},
     "dest": {"type": "path"},
 }
@@ -33,6 +34,9 @@ class ActionModule(ActionBase):
         base = super().run(tmp, task_vars)
         _result, args = self.validate_argument_spec(_SPEC)
         check = bool(self._task.check_mode)
+        if args["of"] == "recovery":
+            of_task(self._templar, task_vars, check).recovery(task_vars["inventory_hostname"], args["request"])
+            return {**base, "changed": False}
         found = outcome(args["of"], args["request"], task_vars) if args["of"] else {}
         for line in (*args["lines"], *found.get("lines", ())):
             Display().display(plain(line))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
+from ansible.errors import AnsibleActionFail, AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -21,7 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller im
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import given
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain, stamped
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._module import run_module
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure, lines
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure, lines, unprotected, warnings
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._rules import check_rules
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._unanswered import Unanswered, within
 
@@ -57,7 +57,8 @@ class ActionModule(ActionBase):
             return {**base, "view": self._of_peer(task_vars), "changed": False}
         check_rules(self._task.args)
         args = {**self._of_controller(), **given(self._task.args)}
-        args["run_id"] = args.get("run_id") or f"{int(time.time())}-{secrets.token_hex(3)}"
+        # What the user gives may be that of an earlier run, which is another one.
+        args["run_id"] = f"{args.get('run_id') or int(time.time())}-{secrets.token_hex(3)}"
         shown: set[str] = set()
         changed, begun = False, time.monotonic()
         unanswered, answered = Unanswered(Display().display), False
@@ -73,13 +74,16 @@ class ActionModule(ActionBase):
                 if line not in shown:
                     Display().display(stamped(plain(line)))
                     shown.add(line)
-            for text in result.pop("warned", ()):
+            for text in warnings(result):
                 if text not in shown:
                     Display().warning(plain(text))
                     shown.add(text)
+            result.pop("warned", None)
             if result.get("phase") != "Recovering":
                 break
             args |= self._of_next(time.monotonic() - begun)
+        if why := unprotected(result, bool(self._task.check_mode)):
+            raise AnsibleActionFail(plain(why))
         result["not_done"], result["asked"] = failure(result), asked
         if "looks" in result:
             result["stats"], result["event"] = stats(result), event(result, result["not_done"])

@@ -115,7 +115,7 @@ vms:
   type: list
   elements: dict
 run_id:
-  description: ID of the run.
+  description: ID of the run, O(run_id) or the time, with a random part.
   returned: success
   type: str
 error:

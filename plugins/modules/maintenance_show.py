@@ -30,8 +30,10 @@ options:
       - Which outcome of the hosts of the play to show, from the variables that the roles have set. It is returned as
         well.
       - V(drains) shows nothing and leaves its numbers to later jobs of a workflow, as V(status) and V(abort) do.
+      - V(recovery) shows nothing and leaves O(request) in the folder that C(maintenance_report) names. If that cannot
+        be written, it is a warning.
     type: str
-    choices: [drains, preflight, status, abort]
+    choices: [drains, preflight, status, abort, recovery]
   request:
     description: Further input for O(of).
     type: dict

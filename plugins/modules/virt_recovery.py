@@ -11,7 +11,7 @@ short_description: Start the VMs of a dead libvirt host on other hosts, once the
 version_added: 0.1.0
 description:
   - V(protected) runs on a host while it lives. It stores the definitions of its VMs on up to three peers, and which
-    hosts of the fleet can take each of them.
+    hosts of the fleet can take each of them. That none of them stores any is an error.
   - V(seen) runs on a peer of a host that does not answer. It reports what is seen of it from there, and changes
     nothing.
   - V(recovered) runs on a peer. With a proof that the host is off it starts its VMs on other hosts. Without one it
@@ -49,6 +49,20 @@ options:
         nothing would keep the host from starting them again.
     type: bool
     default: false
+  reserve:
+    description:
+      - As O(peers[].reserve), of the host that the module runs on. With O(state=recovered) it takes VMs, too.
+    type: int
+    default: 0
+  labels:
+    description: As O(peers[].labels), of the host that the module runs on.
+    type: dict
+    default: {}
+  taints:
+    description: As O(peers[].taints), of the host that the module runs on.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - virtops.maintenance._recovery
   - virtops.maintenance._roll.playbook
@@ -191,7 +205,7 @@ not_asked:
   type: list
   elements: str
 run_id:
-  description: ID of the run.
+  description: ID of the run, O(run_id) or the time, with a random part.
   returned: if O(state) is V(recovered)
   type: str
 error:
@@ -261,6 +275,7 @@ def main() -> None:
             "stays_off": {"type": "bool", "default": False},
             "roll_run": {"type": "str", "default": ""},
             **options.HOSTS_SPEC,
+            **options.TARGET_SPEC,
             **options.POLICY_SPEC,
             **options.RUN_SPEC,
             **lives.SPEC,

@@ -41,8 +41,6 @@ def _protected(result: Mapping[str, Any], check: bool) -> Iterator[str]:
     for vm in vms:
         if not vm["protected"]:
             yield f"{host}  {vm['name']} would stay: {vm['reason']}: {vm['message']}"
-    for peer in result["not_kept_on"]:
-        yield f"{host}  no recovery data on {peer}"
     if result["not_asked"]:
         yield f"{host}  not asked whether they can take its VMs: {', '.join(result['not_asked'])}"
 
@@ -65,6 +63,20 @@ def _of_vm(vm: Mapping[str, Any], check: bool) -> str:
         why = f"{vm['reason']}: {vm['message']}" if vm["reason"] else vm["message"]
         return f"{name} stays: {why} {vm['remedy']}".rstrip()
     return ""
+
+
+def warnings(result: Mapping[str, Any]) -> list[str]:
+    """What the module warns of, and peers that did not take what others took."""
+    missing = result.get("not_kept_on", ()) if result.get("kept_on") else ()
+    return [*result.get("warned", ()), *(f"{result['host']}: no recovery data on {peer}" for peer in missing)]
+
+
+def unprotected(result: Mapping[str, Any], check: bool) -> str:
+    """Why no peer has the recovery data of the host; empty: one has, or it is not about that."""
+    if check or result.get("kept_on", True):
+        return ""
+    why = ", ".join(result["not_kept_on"]) or "it has no peer"
+    return f"{result['host']} is not protected, no recovery data is on any peer: {why}. Run protect again."
 
 
 def failure(result: Mapping[str, Any]) -> str:

@@ -69,11 +69,19 @@ class Report:
 
     def plan(self, plan: Doc | None) -> None:
         """Keep `plan` as plan.json in the folder of the report, unless the user names a plan file."""
-        if self._folder is None or self._plan:
+        if not self._plan:
+            self._leave(_PLAN, plan)
+
+    def recovery(self, host: str, result: Mapping[str, Any]) -> None:
+        """Keep what came of the recovery of a host."""
+        self._leave(f"recovery-{host}.json", result, 0o600)
+
+    def _leave(self, name: str, doc: Any, mode: int = 0o666) -> None:
+        if self._folder is None:
             return
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            _replace(self._folder / _PLAN, json.dumps(plan, indent=2, sort_keys=True) + "\n")
+            _replace(self._folder / name, json.dumps(doc, indent=2, sort_keys=True) + "\n", mode)
         except OSError as exc:
             Display().warning(f"The report in {self._folder} could not be written: {exc}")
 
@@ -127,8 +135,11 @@ class Report:
         return found if ours else report.empty()
 
 
-def _replace(path: Path, text: str) -> None:
-    """Replace atomically: a reader sees the old file or the new one."""
+def _replace(path: Path, text: str, mode: int = 0o666) -> None:
+    """Replace atomically: a reader sees the old file or the new one. `mode`: less the umask."""
     new = path.with_name(f".{path.name}.new")
-    new.write_text(text, encoding="utf-8", errors="backslashreplace")
+    with open(
+        new, "w", encoding="utf-8", errors="backslashreplace", opener=lambda name, how: os.open(name, how, mode)
+    ) as stream:
+        stream.write(text)
     os.replace(new, path)

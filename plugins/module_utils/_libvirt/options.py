@@ -43,6 +43,8 @@ HOSTS_SPEC: dict[str, Any] = {
     },
     "shared_paths": {"type": "list", "elements": "str", "default": []},
 }
+# Of the module's own host where it takes VMs itself, as of a peer.
+TARGET_SPEC: dict[str, Any] = {name: HOSTS_SPEC["peers"]["options"][name] for name in ("reserve", "labels", "taints")}
 
 # What a restore does with migrations that run.
 ABORT_SPEC: dict[str, Any] = {"abort": {"type": "str", "choices": ["now", "finish"], "default": "now"}}
@@ -136,7 +138,8 @@ def own_config(params: Mapping[str, Any]) -> HostConfig:
     name = _node_name("node", params.get("node") or socket.gethostname())
     if not params["uri"]:
         raise PolicyError("uri is empty: expected the URI of the host's own libvirt")
-    _not_negative("memory", params["memory"])
+    for number in ("memory", "reserve"):
+        _not_negative(number, params.get(number, 0))
     for path in params["shared_paths"]:
         if not path.startswith("/") or not path.strip("/"):
             # An empty one, or the root, would stand for every path there is.
@@ -148,6 +151,9 @@ def own_config(params: Mapping[str, Any]) -> HostConfig:
         name=name,
         uri=without_password("uri", params["uri"]),
         memory_mib=params["memory"],
+        reserve_mib=params.get("reserve", 0),
+        labels=constraints_text.labels("labels", params.get("labels")),
+        taints=constraints_text.taints("taints", params.get("taints")),
         shared_paths=tuple(params["shared_paths"]),
         measure_seconds=seconds,
     )

@@ -63,6 +63,16 @@ def test_awx_takes_the_survey(name: str) -> None:
     assert variables and len(variables) == len(set(variables))
 
 
+def test_who_has_to_name_the_hosts_is_asked_for_them() -> None:
+    """AWX passes no other variable and no limit: the job would end before it does anything."""
+    for name in PROJECT:
+        playbook = read(f"{name}.yml")[0]["ansible.builtin.import_playbook"].rpartition(".")[2]
+        plays = read(f"../../playbooks/{playbook}.yml")
+        if any("otherwise=" not in play["hosts"] for play in plays):
+            (asked,) = [one for one in SURVEYS[name]["spec"] if one["variable"] == "maintenance_hosts"]
+            assert asked["required"]
+
+
 @pytest.mark.parametrize("question", questions())
 def test_awx_takes_the_question(question: dict[str, Any]) -> None:
     assert {"type", "question_name", "variable", "required"} <= set(question)

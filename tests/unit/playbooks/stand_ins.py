@@ -111,7 +111,7 @@ class ActionModule(ActionBase):
             stream.write(json.dumps(args, default=str) + "\\n")
         if args["state"] == "protected":
             return {"not_done": ""}
-        host, proof = args["host"], args["proof"]
+        host, proof = args["host"], args["proof"] or ({"how": args["said"]["said"]} if args["said"] else {})
         with open(os.environ["STEPS"], "a") as stream:
             stream.write(f"{host} recover by {self._task.delegate_to}, {proof.get('how', 'no proof')}\\n")
         if os.environ["FAULT"] == f"{host} lives":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -424,13 +425,13 @@ def test_recover_looks_fences_starts_and_leaves_what_came_of_it(
     note = {"content": "{{ maintenance_event | to_json }}", "dest": f"{roll.folder}/told"}
     roll.write("notify.yml", json.dumps([{"ansible.builtin.copy": note}]))
     given = {"maintenance_fence": {"agent": "fence_bed"}, "maintenance_fence_tasks": "not-there.yml"}
-    given |= {"maintenance_notify": "notify.yml", "maintenance_report": str(roll.folder)}
+    given |= {"maintenance_notify": "notify.yml", "maintenance_report": "not/there"}
     words = ("-e", "maintenance_hosts=host-a", "-e", json.dumps(given))
     code, text = roll.run(fault, *words, playbook="recover")
     failed = event[0] == "failed"
     assert bool(code) == failed and roll.steps == calls, text
     told = json.loads((roll.folder / "told").read_text())
-    kept = json.loads((roll.folder / "recovery-host-a.json").read_text())
+    kept = json.loads((roll.folder / "not" / "there" / "recovery-host-a.json").read_text())
     assert (told["event"], told["message"]) == event and kept["event"] == told, text
     assert kept["phase"] == ("Unproven" if failed else "Recovered")
 
@@ -441,11 +442,14 @@ def test_a_host_that_is_back_is_given_back_what_the_policy_says(roll: Roll, poli
         "drain_migration": {"tls": True},
         "drain_limits": {"outbound": 1},
         "drain_rules": "{{ rules_host_devices }}",
+        "awx_job_id": "4711",
+        "awx_user_name": "ann",
     }
     words = ("-e", "maintenance_hosts=host-a", *(("-e", "maintenance_move_back=true") if policy else ()))
     code, text = roll.run("host-a is back", *words, "-e", json.dumps(given), playbook="recover")
     assert code == 0, text
     assert roll.steps == [LOOKED, *(["web from host-b at host-b to host-a"] if policy else [])]
+    assert all((one["run_id"], one["requester"]) == ("4711", "ann") for one in roll.asked)
     for move in roll.asked[1:]:  # by the options of a drain, as a roll moves it back
         assert (move["migration"], move["limits"]) == ({"tls": True}, {"outbound": 1})
         assert move["rules"] and [peer["name"] for peer in move["peers"]] == ["host-a"]
@@ -455,12 +459,55 @@ def test_a_host_that_is_back_is_given_back_what_the_policy_says(roll: Roll, poli
 def test_dead_hosts_have_the_rules_of_a_drain(roll: Roll, playbook: str) -> None:
     """Where they build on a ready-made one, too: none was used, and what a cluster manager starts was started."""
     external = {"name": "pacemaker", "when": "name == 'db'", "strategy": "External"}
-    given = {"drain_rules": f"{{{{ rules_host_devices + [{external}] }}}}", "drain_strategy": "External"}
+    given: dict[str, Any] = {
+        "drain_rules": f"{{{{ rules_host_devices + [{external}] }}}}",
+        "drain_strategy": "External",
+        "maintenance_reserve": 16,
+        "maintenance_labels": {"disk": "ssd"},
+        "maintenance_taints": ["a=b:NoSchedule"],
+    }
     words = ("-e", "maintenance_hosts=host-a", "-e", json.dumps(given))
     code, text = roll.run("", *words, playbook=playbook)
     assert code == (2 if playbook == "recover" else 0), text
     assert [rule["name"] for rule in roll.asked[0]["rules"]][-1] == "pacemaker", text
-    assert roll.asked[0].get("strategy") == ("External" if playbook == "recover" else None)
+    if playbook == "recover":
+        assert roll.asked[0]["strategy"] == "External"
+        # The peer that judges takes VMs, too.
+        assert (roll.asked[0]["reserve"], roll.asked[0]["labels"]) == (16, {"disk": "ssd"})
+        assert roll.asked[0]["taints"] == ["a=b:NoSchedule"]
+
+
+@pytest.mark.parametrize("tasks", ["off.yml", pytest.param("", marks=pytest.mark.full)])
+def test_an_agent_and_a_report_that_are_empty_are_none(roll: Roll, tasks: str) -> None:
+    """In the inventory that takes away a group's agent of one host."""
+    roll.write("off.yml", "- ansible.builtin.set_fact: {maintenance_off: the PDU says off}\n")
+    given = {"maintenance_fence": {}, "maintenance_fence_tasks": tasks, "maintenance_report": ""}
+    words = ("-e", "maintenance_hosts=host-a", "-e", json.dumps(given))
+    code, text = roll.run("", *words, playbook="recover")
+    assert code == (0 if tasks else 2), text
+    assert roll.steps == [LOOKED, *(["host-a recover by host-b, the PDU says off"] if tasks else [])]
+
+
+@pytest.mark.parametrize(
+    ("given", "uri", "said"),
+    [
+        (("-e", "maintenance_hosts=host-a,host-b"), True, ["host-b"]),
+        pytest.param(("--limit", "host-b"), True, ["host-b"], marks=pytest.mark.full),
+        pytest.param(("-e", "ignored=1"), True, [], marks=pytest.mark.full),
+        pytest.param(("-e", "ignored=1"), False, ["host-a", "host-b"], marks=pytest.mark.full),
+    ],
+)
+def test_a_host_that_is_in_no_fleet_is_not_protected(
+    roll: Roll, given: tuple[str, ...], uri: bool, said: list[str]
+) -> None:
+    """The exit code was 0, and nothing was kept."""
+    inventory = json.loads((roll.folder / "inventory.json").read_text())
+    for name in ("host-b",) if uri else ("host-a", "host-b"):
+        inventory["all"]["hosts"][name].pop("maintenance_peer_uri")
+    roll.write("inventory.json", json.dumps(inventory))
+    code, text = roll.run("", *given, playbook="protect")
+    assert code == (2 if said else 0), text
+    assert [one for one in ("host-a", "host-b") if f"{one} is not protected, since it is in no libvirt" in text] == said
 
 
 @pytest.mark.full

@@ -9,8 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import readme
-import yaml
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import same_files
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import daemon, disks
@@ -76,18 +74,6 @@ def test_what_is_left_on_the_controller_is_as_the_umask_says(tmp_path: Path) -> 
     assert mode(tmp_path / "plan") == mode(tmp_path / "report") == 0o640
 
 
-def test_a_file_that_a_playbook_leaves_has_its_mode() -> None:
-    found = {}
-    for path in [*(readme.ROOT / "playbooks").rglob("*.yml"), *(readme.ROOT / "roles").glob("*/tasks/*.yml")]:
-        for task in tasks(yaml.safe_load(path.read_text("utf-8"))):
-            for name in ("copy", "template", "file", "lineinfile"):
-                if f"ansible.builtin.{name}" in task:
-                    found[path.name] = task[f"ansible.builtin.{name}"].get("mode")
-    assert found == {"recover.yml": "0600"}
-
-
-def tasks(node: object) -> Iterator[dict]:
-    for one in node if isinstance(node, list) else node.values() if isinstance(node, dict) else ():
-        yield from tasks(one)
-    if isinstance(node, dict):
-        yield node
+def test_what_came_of_a_recovery_is_for_its_owner_alone(tmp_path: Path) -> None:
+    _report.Report(str(tmp_path / "new"), "").recovery("host-a", {})
+    assert mode(tmp_path / "new" / "recovery-host-a.json") == 0o600

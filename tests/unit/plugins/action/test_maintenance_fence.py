@@ -15,7 +15,9 @@ from ansible_collections.virtops.maintenance.plugins.action.maintenance_fence im
 DEAD = {"maintenance_recovered": {"phase": "Unproven", "asked": {"boot": 0.0, "wall": 0.0}}}
 
 
-def fence(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], now: float, playbook: Any = None) -> list[str]:
+def fence(
+    monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], now: float, playbook: Any = None, transport: str = "ssh"
+) -> list[str]:
     """Return the modules that it called."""
     called: list[str] = []
     monkeypatch.setattr(ActionBase, "run", lambda *_words: {})
@@ -24,6 +26,7 @@ def fence(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], now: float, pl
     monkeypatch.setattr(maintenance_fence, "run_module", lambda _self, name, *_words: called.append(name) or {})
     action: Any = ActionModule.__new__(ActionModule)
     action._task = SimpleNamespace(args={"host": "host-a"})
+    action._connection = SimpleNamespace(transport=transport, set_become_plugin=lambda how: called.append(f"as {how}"))
     try:
         action.run(task_vars=facts)
     except AnsibleActionFail as exc:
@@ -42,6 +45,11 @@ def test_a_host_that_was_just_found_dead_is_switched_off(
 def test_a_host_that_was_found_dead_long_ago_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     (why,) = fence(monkeypatch, DEAD, 60.0)
     assert "60 s passed" in why and "host-a, which may be in service again" in why
+
+
+def test_on_the_controller_it_needs_no_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An execution environment has none, and a job template may say become for the hosts."""
+    assert fence(monkeypatch, {}, 0.0, transport="local") == ["as None", "maintenance_fence"]
 
 
 def test_a_worker_whose_playbook_was_killed_switches_nothing_off(monkeypatch: pytest.MonkeyPatch) -> None:

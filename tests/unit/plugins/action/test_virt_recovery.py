@@ -92,7 +92,7 @@ def test_an_api_that_does_not_answer_is_asked_again_as_the_same_run(monkeypatch:
         return {"host": "n1", "message": "", "vms": [], **next(answers)}
 
     made: Any = kubevirt_recovery.ActionModule.__new__(kubevirt_recovery.ActionModule)
-    made._task = SimpleNamespace(args={"node": "n1"}, check_mode=False)
+    made._task = SimpleNamespace(args={"node": "n1", "run_id": "4711"}, check_mode=False)
     monkeypatch.setattr(virt_recovery.ActionBase, "run", lambda *_words: {})
     for name in ("own_run", "playbook"):
         monkeypatch.setattr(virt_recovery, name, lambda: ("", ""))
@@ -102,3 +102,5 @@ def test_an_api_that_does_not_answer_is_asked_again_as_the_same_run(monkeypatch:
     result = made.run(None, {})
     assert result["phase"] == "Recovered" and len(asked) == 5
     assert len({args["run_id"] for args in asked[:2]}) == 1
+    # Another run with the same id is another run: what that one proved proves nothing now.
+    assert asked[0]["run_id"].startswith("4711-") and len(asked[0]["run_id"]) > len("4711-")

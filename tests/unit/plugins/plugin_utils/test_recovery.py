@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure, lines
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure, lines, unprotected, warnings
 
 
 def vm(verdict: str, message: str = "", reason: str = "", remedy: str = "", target: str = "b") -> dict[str, str]:
@@ -77,13 +77,21 @@ def test_why_a_host_is_not_recovered(found: dict[str, Any], words: str | None) -
 def test_what_protect_says() -> None:
     left = {"name": "db", "protected": False, "reason": "X", "message": "Disk vda is local."}
     about = {"kept_on": ["b"], "not_kept_on": ["c (off)"], "not_asked": ["d"], "guard": False}
-    said = list(lines({"host": "a", "vms": [{"protected": True}, left], **about}, False))
+    found = {"host": "a", "vms": [{"protected": True}, left], **about}
+    said = list(lines(found, False))
     assert said == [
         "a  1 of its 2 VMs could be started elsewhere; recovery data on b; it has no guard (maintenance_guard)",
         "a  db would stay: X: Disk vda is local.",
-        "a  no recovery data on c (off)",
         "a  not asked whether they can take its VMs: d",
     ]
+    assert warnings(found) == ["a: no recovery data on c (off)"] and not unprotected(found, False)
+
+
+def test_a_host_whose_data_no_peer_took_is_not_protected() -> None:
+    none = {"host": "a", "kept_on": [], "not_kept_on": ["b (its pool is full)", "c (off)"]}
+    assert "on any peer: b (its pool is full), c (off)." in unprotected(none, False) and not warnings(none)
+    assert "it has no peer" in unprotected({**none, "not_kept_on": []}, False)
+    assert not unprotected(none, True) and not unprotected(result("Recovered"), False)
 
 
 def test_a_host_that_nobody_switched_off_is_said_to_be_rid_of_its_vms_of_before() -> None:

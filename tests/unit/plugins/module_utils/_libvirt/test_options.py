@@ -132,6 +132,8 @@ def test_bad_peers_are_named(peers: list[dict[str, Any]], words: str) -> None:
     [
         ({"node": "fd00::1"}, "node is 'fd00::1'.*expected"),
         ({"memory": -1}, "memory is -1"),
+        ({"reserve": -1}, "reserve is -1"),
+        ({"taints": ["db"]}, "taints has 'db'"),
         ({"uri": ""}, "uri is empty"),
         ({"shared_paths": ["/srv", ""]}, "shared_paths names ''.*absolute"),
     ],
@@ -139,6 +141,16 @@ def test_bad_peers_are_named(peers: list[dict[str, Any]], words: str) -> None:
 def test_what_is_wrong_with_the_own_host_is_named(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(PolicyError, match=words):
         options.own_config(params(**changed))
+
+
+def test_a_host_that_takes_vms_itself_is_described_as_a_peer_is() -> None:
+    """The one that judges in a recovery: VMs were started on it as if it had no reserve and no taint."""
+    about = {"reserve": 16, "labels": {"disk": "ssd"}, "taints": ["dedicated=db:NoSchedule"]}
+    (as_peer,) = options.peer_configs(params(peers=[peer("host-b") | about]))
+    own = options.own_config(params(node="host-b", **about))
+    names = ("reserve_mib", "labels", "taints")
+    assert [getattr(own, name) for name in names] == [getattr(as_peer, name) for name in names]
+    assert own.taints and set(about) == set(options.TARGET_SPEC)
 
 
 def test_a_slice_lasts_a_second_or_more() -> None:
