@@ -347,6 +347,15 @@ def test_rules_of_a_role_and_own_variables_are_no_wrong_ones(roll: Roll) -> None
     assert code == 0, text
 
 
+@pytest.mark.parametrize("playbook", ["drain", pytest.param(ROLL, marks=pytest.mark.full)])
+def test_rules_that_name_what_is_not_there_are_an_error(roll: Roll, playbook: str) -> None:
+    """They were none, and each VM was treated without them."""
+    given = {"maintenance_hosts": "host-a", "maintenance_rules": "{{ rules_host_device + [] }}"}
+    code, text = roll.run("", "-e", json.dumps(given), playbook=playbook)
+    assert code != 0 and "'rules_host_device' is undefined" in text, text
+    assert roll.steps == []
+
+
 @pytest.mark.full
 def test_one_name_among_others_that_the_inventory_has_not_is_an_error(roll: Roll) -> None:
     code, text = roll.run("", "-e", "maintenance_hosts=host-a,host-x")
