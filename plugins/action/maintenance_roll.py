@@ -27,6 +27,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._given import 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._lines import plain
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._module import run_module
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._outcomes import for_later
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._paths import on_controller
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._report import of_task
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import (
     Said,
@@ -230,7 +231,7 @@ def _of_the_controller(args: dict[str, Any], plan_file: str) -> dict[str, Any]:
         until = terms.until("maintenance_until", str(args.get("until") or ""), now, datetime.astimezone)
         if not plan_file:
             return {"until": until}
-        with open(plan_file, encoding="utf-8") as stream:
+        with open(on_controller(plan_file), encoding="utf-8") as stream:
             plan = json.load(stream, parse_constant=_no_number)
         if not isinstance(plan, dict):
             raise ValueError(f"expected a plan, which is an object, not a {type(plan).__name__}")

@@ -189,6 +189,11 @@ options:
         description: Whether these VMs may be stopped, instead of O(allow_stop). V(false) forbids what O(allow_stop)
           allows.
         type: bool
+      allow_older_hypervisor:
+        description:
+          - For rules that libvirt hosts have, too. It has no effect here. QEMU comes with KubeVirt and not with the
+            node, and no migration is refused for its version.
+        type: bool
       priority:
         description:
           - VMs with a higher priority migrate first. Migrations of a lower one are requested once those have a slot.

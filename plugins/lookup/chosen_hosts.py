@@ -59,6 +59,7 @@ from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleLookupError
+from ansible.inventory.manager import split_host_pattern
 from ansible.playbook.task import Task
 from ansible.plugins.loader import lookup_loader
 from ansible.plugins.lookup import LookupBase
@@ -68,6 +69,7 @@ from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll import b
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._variable_checks import unknown
 
 _NAMES = re.compile(r"[^\s,:;]")  # else it is separators only
+_LEFT_OUT = re.compile(r"![\w.-]+")  # by its name
 
 
 class LookupModule(LookupBase):
@@ -90,23 +92,25 @@ class LookupModule(LookupBase):
             )
         if not _NAMES.search(pattern):
             pattern = self._nobody_said(known)
-        # Each plain name by itself: the others would go on without a host that has a typo.
-        for part in (*re.findall(r"(?:^|(?<=,))[\w.-]+(?=,|$)", pattern), pattern):
-            if not self._matches(part, known):
-                near = self._near(part, known)
-                raise AnsibleLookupError(
-                    f"No host of the inventory matches maintenance_hosts: {part}{near} Nothing was done."
-                )
-        self._check_limit(pattern, known)
+        self._check_parts(pattern, "maintenance_hosts:", known)
+        if limit and "@" not in limit:  # a limit of a file is not read here
+            self._check_parts(limit, "--limit", known)
+            # Ansible would do nothing, and call that a success.
+            if not set(self._hosts(pattern, known)) & set(self._hosts(limit, known)):
+                raise AnsibleLookupError(f"None of the hosts of {pattern} is in --limit {limit}. Nothing was done.")
         if not self.get_option("begun") or context.CLIARGS.get("listhosts"):
             return [pattern]
         return ["!all" if context.CLIARGS.get("check") else self._left(pattern, known)]
 
-    def _check_limit(self, pattern: str, known: dict[str, Any]) -> None:
-        """Ansible would do nothing, and call that a success. A limit of a file (@) is not read here."""
-        limit = str(known.get("ansible_limit") or "")
-        if limit and "@" not in limit and not set(self._hosts(pattern, known)) & set(self._hosts(limit, known)):
-            raise AnsibleLookupError(f"None of the hosts of {pattern} is in --limit {limit}. Nothing was done.")
+    def _check_parts(self, pattern: str, given: str, known: dict[str, Any]) -> None:
+        """Each part by itself: Ansible does the others without one that has a typo, and does one that a typo keeps from
+        being left out. To leave out a group without hosts, or what a wildcard does not find, is no typo."""
+        parts = split_host_pattern(pattern)
+        left_out = [part[1:] for part in parts if _LEFT_OUT.fullmatch(part) and part[1:] not in known.get("groups", ())]
+        for part in (*(part for part in parts if part[0] not in "!&"), *left_out, pattern):
+            if not self._hosts(part, known):
+                near = self._near(part, known)
+                raise AnsibleLookupError(f"No host of the inventory matches {given} {part}{near} Nothing was done.")
 
     def _left(self, pattern: str, known: dict[str, Any]) -> str:
         """The hosts that are left in the roll that was begun for these."""
@@ -133,9 +137,6 @@ class LookupModule(LookupBase):
     def _near(self, part: str, known: dict[str, Any]) -> str:
         near = difflib.get_close_matches(part, [*self._hosts("all", known), *known.get("groups", ())], 1)
         return f"; did you mean {near[0]}?" if near else "."
-
-    def _matches(self, pattern: str, known: dict[str, Any]) -> bool:
-        return bool(self._hosts(pattern, known))
 
     def _hosts(self, pattern: str, known: dict[str, Any]) -> list[str]:
         lookup = lookup_loader.get("ansible.builtin.inventory_hostnames", loader=self._loader, templar=self._templar)

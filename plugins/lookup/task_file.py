@@ -18,7 +18,7 @@ description:
   - Files that the file itself includes or imports are not looked at.
 options:
   _terms:
-    description: Paths on the controller. A relative one starts where Ansible was started.
+    description: Paths on the controller, also with C(~). A relative one starts where Ansible was started.
     type: list
     elements: str
     required: true
@@ -55,6 +55,7 @@ from ansible.plugins.lookup import LookupBase
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import too_old
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._controller import clocks
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._paths import on_controller
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._task_file import why_not
 
 
@@ -71,4 +72,4 @@ class LookupModule(LookupBase):
             fault = why_not(str(path), self._loader, bool(self.get_option("role")))
             if fault:
                 raise AnsibleLookupError(fault)
-        return [os.path.realpath(path) for path in terms]
+        return [os.path.realpath(on_controller(path)) for path in terms]

@@ -15,10 +15,9 @@ description:
   - Looks at all variables of the host whose names begin with C(maintenance_), C(drain_),
     C(preflight_), C(restore_), C(plan_) or C(rules_).
   - A name that no role and no playbook knows is a fault, and so is a value of another kind than the
-    roles' argument specs say. An empty text is as good as not given. A value that builds on the
-    variables of a role is left to the role.
-  - Rules are checked, with the task files of their hooks, and hosts of the fleet must be in the
-    inventory.
+    roles' argument specs say. An empty text is as good as not given; no value at all, as YAML has it, is a fault. A
+    value that builds on the variables of a role is left to the role.
+  - Rules are checked, and hosts of the fleet must be in the inventory.
   - Names of your own that begin like this must be listed in C(maintenance_own_variables), for example a variable of
     your own task files. Any other unknown name is a fault, since it is most likely a typing error.
 options:
@@ -31,7 +30,11 @@ options:
       - The hosts are those of a roll, which works on the nodes of their names. So C(preflight_node), C(drain_node)
         and C(restore_node) must not name other ones.
       - There must be a fleet, and it must be possible to load the task files of C(maintenance_tasks),
-        C(maintenance_checks) and C(maintenance_notify).
+        C(maintenance_checks) and C(maintenance_notify), and those of O(hooks).
+    type: bool
+    default: false
+  hooks:
+    description: Hooks of rules are run, so it must be possible to load their task files.
     type: bool
     default: false
   others:
@@ -79,9 +82,11 @@ class LookupModule(LookupBase):
     def run(self, terms: list[str], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         self.set_options(var_options=variables, direct=kwargs)
         known = variables or {}
+        hooks = bool(self.get_option("hooks") or self.get_option("roll"))
         told: dict[str, None] = {}  # each fault once, whichever hosts have it
         for given in [known["hostvars"][host] for host in terms] or [known]:
-            told |= dict.fromkeys(faults(list(given), self._reader(given), known["groups"]["all"], self._loader))
+            found = faults(list(given), self._reader(given), known["groups"]["all"], self._loader, hooks)
+            told |= dict.fromkeys(found)
         for host in terms if self.get_option("roll") else ():
             given = known["hostvars"][host]
             told |= dict.fromkeys(misnamed(host, given, self._reader(given)))

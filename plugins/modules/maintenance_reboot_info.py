@@ -14,6 +14,7 @@ description:
     prints a line that says who answered what.
   - If one of them says yes, the host needs a reboot. That the file is missing means no only if a package is installed
     that would write it.
+  - Each of them has 60 s to answer.
   - If none of them can answer, RV(reboot) is true, and the line is a warning. The same holds for a host that cannot be
     reached.
   - The playbook C(virtops.maintenance.rolling_maintenance) uses it with C(maintenance_reboot=auto).
@@ -115,7 +116,8 @@ def command_says(
     path = module.get_bin_path(command[0], opt_dirs=["/usr/sbin", "/sbin"])
     if path is None:
         return None
-    rc, out, err = module.run_command([path, *command[1:]], environ_update={"LC_ALL": "C.UTF-8", "LANGUAGE": "C"})
+    ask = reboot.within([path, *command[1:]])
+    rc, out, err = module.run_command(ask, environ_update={"LC_ALL": "C.UTF-8", "LANGUAGE": "C"})
     return read(rc, out, err)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import terms
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._paths import on_controller
 
 # What the filter `bool` understands as the roles do. It takes anything else for false.
 BOOLEANS = ("true", "false", "yes", "no", "on", "off", "1", "0")
@@ -54,15 +55,15 @@ def _str(value: Any) -> str:
 
 def _path(value: Any, what: str, kind: Callable[[Path], bool]) -> str:
     """It is made or replaced, a device too."""
-    path = Path(str(value)).expanduser()
+    path = on_controller(value)
     there = "a folder" if path.is_dir() else "a file" if path.is_file() else "neither a file nor a folder"
     return _str(value) or (f"the path of a {what}; this is {there}" if path.exists() and not kind(path) else "")
 
 
 def _folder(value: Any) -> str:
     """Who names the page itself would get a folder of that name."""
-    path = Path(str(value))
-    page = path.suffix in (".html", ".json", ".xml") and not path.expanduser().exists()
+    path = on_controller(value)
+    page = path.suffix in (".html", ".json", ".xml") and not path.exists()
     return f"a folder, in which {path.name} is made" if page else _path(value, "folder", Path.is_dir)
 
 
@@ -75,8 +76,10 @@ def _duration(value: Any) -> str:
 
 
 def _time(value: Any) -> str:
-    wanted = "a time to come such as '06:00', in YAML in quotes, or 2026-03-01T06:00"
-    return _refused(lambda: terms.until("", str(value), datetime.now().astimezone(), datetime.astimezone), wanted)
+    """One that is over stands in an inventory until somebody removes it: a roll alone asks for a time to come."""
+    wanted = "a time such as '06:00', in YAML in quotes, or 2026-03-01T06:00"
+    long_ago = datetime(1970, 1, 2).astimezone()
+    return _refused(lambda: terms.until("", str(value), long_ago, datetime.astimezone), wanted)
 
 
 def _refused(check: Callable[[], Any], wanted: str) -> str:

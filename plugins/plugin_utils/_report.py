@@ -19,6 +19,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
 from . import _metrics
 from ._junit import junit
 from ._page import page
+from ._paths import on_controller
 
 Doc = dict[str, Any]
 _PLAN = "plan.json"
@@ -44,9 +45,9 @@ class Report:
     """
 
     def __init__(self, folder: str, plan: str, textfile: str = "") -> None:
-        self._folder = Path(folder).expanduser() if folder else None
+        self._folder = on_controller(folder) if folder else None
         self._plan = plan
-        self._textfile = Path(textfile).expanduser() if textfile else None
+        self._textfile = on_controller(textfile) if textfile else None
 
     @property
     def fault(self) -> str:
@@ -96,7 +97,7 @@ class Report:
 
     def _foreseen(self, host: str, result: Mapping[str, Any]) -> list[Doc]:
         """The rows of `compare` for the VMs of that host; empty without a plan."""
-        path = Path(self._plan) if self._plan else (self._folder or Path()) / _PLAN
+        path = on_controller(self._plan) if self._plan else (self._folder or Path()) / _PLAN
         if "vms" not in result or not (self._plan or (self._folder and path.exists())):
             return []
         plan = json.loads(path.read_text(encoding="utf-8"))

@@ -14,6 +14,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan imp
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned
 
 from ._fleet import of_inventory, plan_cluster, plan_fleet
+from ._paths import on_controller
 from ._plan import FAULTS, SPEC, plan_of
 
 Doc = dict[str, Any]
@@ -44,8 +45,7 @@ class Foreseen:
         """Where VMs go, by host. `plan_file`: whose order stands, and so its targets do."""
         if not plan_file:
             return planned.targets(self.plan)
-        with open(plan_file, encoding="utf-8") as stream:
-            return planned.targets(json.load(stream))
+        return planned.targets(json.loads(on_controller(plan_file).read_text(encoding="utf-8")))
 
     def of_roll(self, has_file: bool) -> Doc:
         """The options of the record. `has_file`: order and times are those of a file, and stand already."""

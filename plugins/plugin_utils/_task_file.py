@@ -15,6 +15,8 @@ from ansible.playbook.block import Block
 from ansible.playbook.play import Play
 from ansible.playbook.task import Task
 
+from ._paths import on_controller
+
 META = ("meta", "ansible.builtin.meta", "ansible.legacy.meta")
 BLOCKS = ("block", "rescue", "always")
 # They load other files, which are looked up from where the file is included.
@@ -23,13 +25,11 @@ OTHERS = ("import_tasks", "include_tasks", "import_role", "include_role")
 
 def why_not(path: str, loader: DataLoader, role: bool = True) -> str:
     """Why the file cannot be run, in one line; '' if it can. `role`: a role will include it."""
-    if not os.path.isfile(path):
-        return (
-            f"there is no file {os.path.abspath(path)} on the controller. Give an absolute path, "
-            "or one from where Ansible is started"
-        )
+    real = on_controller(path)
+    if not real.is_file():
+        return f"there is no file {real} on the controller. Give an absolute path, or one from where Ansible is started"
     try:
-        content = loader.load_from_file(os.path.realpath(path), cache="none")
+        content = loader.load_from_file(os.path.realpath(real), cache="none")
         return _first_fault(content, loader, role)
     except AnsibleError as exc:
         return f"{path} cannot be loaded: " + " ".join(str(exc).split())

@@ -88,7 +88,6 @@ INTERNAL = frozenset(
     (
         "drain_hooks_were_run",
         "drain_info",
-        "drain_plan",
         "drain_predicted",
         "drain_result",
         "maintenance_aborted",
@@ -165,11 +164,12 @@ def faults(
     value: Callable[[str], Any],
     hosts: Collection[str] | None = None,
     loader: DataLoader | None = None,
+    hooks: bool = False,
 ) -> list[str]:
     """One sentence for each variable that is not ours, or not as it must be.
 
     `value` raises LookupError for one whose value is not known yet. `hosts`: all of the inventory.
-    `loader`: reads the task files that rules name.
+    `loader`: knows the extra vars. `hooks`: those of rules are run, so it reads their task files.
     """
     specs = known()
     names = [name for name in given if OURS.match(name) and name not in INTERNAL]
@@ -185,7 +185,7 @@ def faults(
             here = value(name)
         except LookupError:
             continue  # it builds on what a role has; the role checks it
-        text = _fault(name, here, specs[name], hosts, loader)
+        text = _fault(name, here, specs[name], hosts, loader if hooks else None)
         text = text or (_place(name, specs[name], loader, names) if here else "")
         if text and here not in wrong:
             wrong.append(here)
@@ -246,9 +246,11 @@ def _nested(name: str, specs: Iterable[str]) -> str:
 def _fault(
     name: str, value: Any, spec: Mapping[str, Any], hosts: Collection[str] | None, loader: DataLoader | None
 ) -> str:
-    """The sentence, or ''. An empty text, as surveys give it, is as good as not given."""
+    """The sentence, or ''. An empty text, as surveys give it, is as good as not given. What YAML has without a value is
+    not: Ansible calls it defined, and gives it in place of a default."""
     if value is None:
-        return ""
+        none = {"list": ", [] for none", "dict": ", {} for none"}.get(str(spec.get("type")), "")
+        return f"{name} is empty: give it a value{none}, or leave it out."
     if value == "" and spec.get("type") not in ("list", "dict"):  # a survey gives neither
         shared = "maintenance_" + name.partition("_")[2]
         hides = name not in SHARED and shared in SHARED and not name.endswith(EMPTY)

@@ -128,7 +128,8 @@ def test_the_status_shows_each_host_and_its_vms(sim, plays, tmp_path: Path) -> N
     with roll(plays, **words):
         sim.until(lambda: runs(sim, 1))
         file = tmp_path / "status.json"
-        shown = plays.own("status", maintenance_status_file=str(file))
+        rules = "{{ rules_host_devices + rules_nearly_stateless }}"
+        shown = plays.own("status", maintenance_status_file=str(file), drain_rules=rules)
         assert shown.returncode == 0, shown.stdout
     found = json.loads(file.read_text(encoding="utf-8"))
     assert (found["roll"]["requester"], found["roll"]["state"]) == ("alice", "running")

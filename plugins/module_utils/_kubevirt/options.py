@@ -32,6 +32,7 @@ RULE_SPEC: dict[str, Any] = {
     "strategy": {"type": "str", "choices": [s.value for s in EvictionStrategy]},
     "on_not_migratable": {"type": "str", "choices": ON_NOT_MIGRATABLE},
     "allow_stop": {"type": "bool"},
+    "allow_older_hypervisor": {"type": "bool"},  # in rules for both platforms; here nothing refuses it
     "priority": {"type": "int"},
     "migration": {"type": "dict"},
     "hooks": {"type": "dict", "options": {hook: {"type": "str"} for hook in HOOKS}},

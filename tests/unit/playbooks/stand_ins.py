@@ -73,7 +73,7 @@ class ActionModule(ActionBase):
         if step == "drained":
             other = {"host-a": "host-b", "host-b": "host-a"}[host]
             row = {"uuid": f"u-{host}", "name": f"vm-{host}", "way": "migrate", "verdict": "moved", "at": other}
-            found["vms"] = [{**row, "outage_ms": None}]
+            found |= {"node": host, "vms": [{**row, "outage_ms": None}]}
         # As the modules do: a result that is as wanted has no message.
         return {"failed": failed, **({"msg": "said by the step"} if failed else {**phase, **found})}
 """

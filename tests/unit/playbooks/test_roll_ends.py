@@ -135,6 +135,25 @@ def test_an_abort_names_what_it_leaves_out_and_ends_though_a_host_that_is_out_le
     assert code == 0, text
 
 
+@pytest.mark.parametrize(
+    "playbook", ["abort", *(pytest.param(one, marks=pytest.mark.full) for one in ("restore", "status"))]
+)
+def test_what_is_over_or_gone_keeps_from_nothing_that_does_not_use_it(roll: Roll, playbook: str) -> None:
+    """It stands in the inventory: the window of last month, a hook that another controller has."""
+    rules = [{"name": "web", "hooks": {"before": "gone.yml"}}]
+    past = {"maintenance_until": "2026-03-01T06:00", "maintenance_hosts": "all"}
+    code, text = roll.run("", "-e", json.dumps(past | {"maintenance_rules": rules}), playbook=playbook)
+    assert code == 0, text
+    if playbook == "abort":
+        done = roll.steps
+        code, text = roll.run("", "-e", json.dumps(past))
+        assert code != 0 and "'2026-03-01T06:00', which is over: a time to come is expected" in text, text
+        given = {"maintenance_hosts": "all", "maintenance_rules": rules}
+        code, text = roll.run("", "-e", json.dumps(given), playbook="drain")
+        assert code != 0 and "maintenance_rules: rules[0] (web), hooks.before: there is no file" in text, text
+        assert roll.steps == done
+
+
 @pytest.mark.full
 def test_check_mode_of_an_abort_says_what_it_would_do(roll: Roll) -> None:
     assert roll.run("host-a drained failed")[0] == 2

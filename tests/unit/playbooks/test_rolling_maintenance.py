@@ -315,7 +315,28 @@ def test_a_plan_to_compare_with_that_is_not_there_is_told_before_anything_moves(
     code, text = roll.run("", *words, playbook="drain")
     assert code != 0
     assert "there is no file /none/plan.json on the controller. Nothing was done." in text
-    assert roll.steps == ["host-a look"]
+    roll.write("no.json", "[]")
+    code, text = roll.run("", *words[:-1], "maintenance_plan_file=no.json", playbook="drain")
+    assert code != 0 and f"there is no plan in the file {roll.folder}/no.json on the controller." in text, text
+    assert roll.steps == ["host-a look"] * 2
+
+
+def _plan(roll: Roll, *hosts: str) -> None:
+    steps = [{"hosts": [host], "duration": 1, "moves": []} for host in hosts]
+    roll.write("plan.json", json.dumps({"steps": steps}))
+
+
+@pytest.mark.parametrize("path", ["plan.json", pytest.param("~/plan.json", marks=pytest.mark.full)])
+def test_a_drain_reads_the_plan_where_the_playbook_plan_wrote_it(
+    roll: Roll, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not where Ansible looks for the files of a playbook, which it does after the host was emptied."""
+    monkeypatch.setenv("HOME", str(roll.folder))
+    _plan(roll, "host-a", "host-b")
+    words = ("-e", "maintenance_hosts=host-a,host-b", "-e", f"maintenance_plan_file={path}")
+    code, text = roll.run("", *words, playbook="drain")
+    assert code == 0 and "vm-host-b: moved to host-a" in text, text
+    assert roll.steps == ["host-a look", "host-a drained", "host-b look", "host-b drained"]
 
 
 @pytest.mark.parametrize(
@@ -334,6 +355,17 @@ def test_a_wrong_variable_is_told_before_anything_is_done(roll: Roll, given: str
     assert f"{given.partition('=')[0]} is " in text
     assert "Nothing was done." in text
     assert not roll.steps_file.exists()
+
+
+@pytest.mark.parametrize(
+    "playbook",
+    ["plan", *(pytest.param(one, marks=pytest.mark.full) for one in (ROLL, "preflight", "drain", "abort", "status"))],
+)
+def test_a_variable_without_a_value_is_told_before_it_is_read(roll: Roll, playbook: str) -> None:
+    given = {"maintenance_hosts": "all", "maintenance_fleet": None}
+    code, text = roll.run("", "-e", json.dumps(given), playbook=playbook)
+    assert code != 0 and "maintenance_fleet is empty: give it a value, [] for none, or leave it out." in text, text
+    assert "Nothing was done." in text and not roll.steps_file.exists()
 
 
 @pytest.mark.full
@@ -356,12 +388,27 @@ def test_rules_that_name_what_is_not_there_are_an_error(roll: Roll, playbook: st
     assert roll.steps == []
 
 
-@pytest.mark.full
-def test_one_name_among_others_that_the_inventory_has_not_is_an_error(roll: Roll) -> None:
-    code, text = roll.run("", "-e", "maintenance_hosts=host-a,host-x")
-    assert code != 0
-    assert "No host of the inventory matches maintenance_hosts: host-x" in text
-    assert not roll.steps_file.exists()
+@pytest.mark.parametrize(
+    ("hosts", "limit", "told"),
+    [
+        ("host-a, hots-b", "", "maintenance_hosts: hots-b; did you mean host-b?"),
+        ("all,!hots-b", "", "maintenance_hosts: hots-b; did you mean host-b?"),
+        ("all", "host-a,hots-b", "--limit hots-b; did you mean host-b?"),
+        ("all:!spare:!kvn*", "host-a", ""),
+        pytest.param("host-a:hots-b", "", "maintenance_hosts: hots-b;", marks=pytest.mark.full),
+        pytest.param("host-a,kvn*", "", "maintenance_hosts: kvn*.", marks=pytest.mark.full),
+    ],
+)
+def test_one_name_among_others_that_the_inventory_has_not_is_an_error(
+    roll: Roll, hosts: str, limit: str, told: str
+) -> None:
+    """Ansible does the others with a warning, or the one that was to be left out. To leave out an empty group, or what
+    a wildcard does not find, is none."""
+    roll.write("groups.ini", "[spare]\n")
+    words = ["-i", "groups.ini", "-e", json.dumps({"maintenance_hosts": hosts}), *(["--limit", limit] if limit else [])]
+    code, text = roll.run("", *words, "--list-hosts", playbook="drain")
+    assert (f"No host of the inventory matches {told}" in text) if told else (code == 0), text
+    assert bool(code) == bool(told), text
 
 
 @pytest.mark.full
@@ -545,13 +592,17 @@ def test_a_roll_pauses_well_and_the_same_command_goes_on(roll: Roll) -> None:
 
 
 @pytest.mark.full
-def test_the_order_is_that_of_the_plan(roll: Roll) -> None:
-    move = {"duration": 1, "moves": []}
-    roll.write("plan.json", json.dumps({"steps": [{"hosts": ["host-b"], **move}, {"hosts": ["host-a"], **move}]}))
-    words = ("-e", "maintenance_hosts=host-a,host-b", "-e", f"maintenance_plan_file={roll.folder}/plan.json")
-    _code, text = roll.run("", *words)
+def test_the_order_is_that_of_the_plan(roll: Roll, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(roll.folder))
+    _plan(roll, "host-b", "host-a")
+    roll.write("work.yml", "- ansible.builtin.debug: {msg: it is done}\n")
+    given = {"plan_file": "~/plan.json", "report": "~/report", "textfile": "$HOME/roll.prom", "tasks": "~/work.yml"}
+    given |= {"hosts": "host-a,host-b"}
+    code, text = roll.run("", "-e", json.dumps({f"maintenance_{name}": path for name, path in given.items()}))
     began = [step for step in roll.steps if step.endswith("drained")]
-    assert began == ["host-b drained", "host-a drained"], text
+    assert list(dict.fromkeys(began)) == ["host-b drained", "host-a drained"], text
+    assert code == 0 and "could not be written" not in text and '"msg": "it is done"' in text, text
+    assert (roll.folder / "report" / "report.json").exists() and (roll.folder / "roll.prom").exists()
 
 
 @pytest.mark.full

@@ -22,6 +22,9 @@ WRITERS = (
 )
 NEEDRESTART = ("needrestart", "-b", "-k", "-r", "l")
 DNF = ("dnf", "-q", "needs-restarting", "-r")
+# Seconds: dnf waits for the lock of another dnf, which may hang, and the host is out of service meanwhile.
+ANSWERS_WITHIN = 60
+_TIMED_OUT = (124, 137)  # exit codes of timeout: it has ended the command, or killed it
 _NAMED = 3  # packages
 _AFTER = (Stage.CHECKING, Stage.RESTORING)
 
@@ -116,6 +119,11 @@ def _all(told: Sequence[Told]) -> str:
     return "; ".join(f"{one.who} says {one.why}" for one in told)
 
 
+def within(command: Sequence[str]) -> list[str]:
+    """The command, with an end to how long it may take."""
+    return ["timeout", "-k", "5", str(ANSWERS_WITHIN), *command]
+
+
 def of_file(exists: bool, packages: str, written: bool) -> Told | None:
     """`packages`: the text beside it. `written`: something on the host would write the file. None: no answer."""
     if exists:
@@ -136,7 +144,7 @@ def of_needrestart(rc: int, out: str, err: str) -> Told:
         return Told("needrestart", True, "yes, for the CPU's microcode")
     if kernel == "1":
         return Told("needrestart", False, "no")
-    return Told("needrestart", None, f"nothing of the kernel ({_last(err) or f'exit code {rc}'})")
+    return Told("needrestart", None, f"nothing of the kernel ({_why(rc, err)})")
 
 
 def of_dnf(rc: int, out: str, err: str) -> Told:
@@ -145,7 +153,13 @@ def of_dnf(rc: int, out: str, err: str) -> Told:
         return Told("dnf needs-restarting", True, "yes")
     if rc == 0:
         return Told("dnf needs-restarting", False, "no")
-    return Told("dnf needs-restarting", None, f"nothing ({_last(err) or _last(out) or f'exit code {rc}'})")
+    return Told("dnf needs-restarting", None, f"nothing ({_why(rc, err, out)})")
+
+
+def _why(rc: int, *texts: str) -> str:
+    if rc in _TIMED_OUT:
+        return f"no answer in {ANSWERS_WITHIN} s"
+    return next(filter(None, map(_last, texts)), f"exit code {rc}")
 
 
 def _last(text: str) -> str:

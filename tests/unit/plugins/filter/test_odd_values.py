@@ -97,7 +97,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
         if task["name"].startswith(("Compare the result", "Report prediction"))
     ]
     assert len(role) == 2
+    own = yaml.safe_load((ROLE.parents[1] / "vars" / "main.yml").read_text(encoding="utf-8"))
     variables = {**read, "drain_plan_file": f"{folder}/plan.json"}
+    variables |= {name: value for name, value in own.items() if name.startswith("__drain_plan")}
     play = {
         "hosts": "localhost",
         "connection": "local",

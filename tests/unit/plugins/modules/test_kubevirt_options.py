@@ -10,6 +10,8 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.action.kubevirt_drain import NOT_OF_A_PREFLIGHT
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt import options as libvirt
+from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import KEYS
 
 PLUGINS = "ansible_collections.virtops.maintenance.plugins"
 # What a module hands its request to.
@@ -35,6 +37,11 @@ OTHER: dict[str, Any] = {
     "label_selectors": ["tier=db"],
     "hooks_done": [{"uuid": "u", "hook": "before"}],
 }
+
+
+def test_rules_of_libvirt_hosts_are_taken_here() -> None:
+    """An inventory of both platforms has one list of them."""
+    assert set(options.RULE_SPEC) == set(libvirt.RULE_SPEC) == set(KEYS)
 
 
 class Done(Exception):
