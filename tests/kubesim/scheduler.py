@@ -24,6 +24,10 @@ def quantity(text: str | int | float) -> float:
     return float(text)
 
 
+# A pod that tolerates this comes to a cordoned node.
+_CORDON: Obj = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
 class Scheduler:
     """Gives pods a node."""
 
@@ -94,7 +98,7 @@ class Scheduler:
     def _refuses(self, node: Obj, pod: Obj, others: list[Obj]) -> str:
         """Why this node does not take it; empty: it does."""
         spec, allocatable = node.get("spec", {}), node["status"].get("allocatable", {})
-        if spec.get("unschedulable"):
+        if spec.get("unschedulable") and not tolerates(pod, _CORDON):
             return "node(s) were unschedulable"
         for taint in spec.get("taints") or []:
             if taint["effect"] in ("NoSchedule", "NoExecute") and not tolerates(pod, taint):

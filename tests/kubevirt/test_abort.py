@@ -295,3 +295,31 @@ def test_a_restore_after_a_killed_drain_says_which_lease_it_waits_for(sim, opera
     while last["ended"] != "final":
         last = service.run_slice(replace(request, begun=True, cursor=last["cursor"]))
     assert last["phase"] == "Active" and clean(sim)
+
+
+def not_ready(sim, status: str) -> None:
+    condition = {"type": "Ready", "status": status, "reason": "NodeStatusUnknown", "message": "silent"}
+    sim.edit(NODES, "n1", lambda o: o["status"].update(conditions=[condition]))
+
+
+def test_a_restore_of_a_node_that_did_not_come_back_gives_its_vms_back(sim, operator) -> None:
+    """All that it does with VMs the API does. The node keeps its cordon until it is ready."""
+    sim.add_vm("off", "n1", strategy="None", run_strategy="Manual", shutdown_seconds="1")
+    assert operator.drain(allow_stop=True)["phase"] == "Drained"
+    not_ready(sim, "Unknown")
+    back = operator.restore(pending_timeout=2.0)
+    assert (back["phase"], back["findings"][0]["reason"]) == ("Blocked", "NodeUnreadable"), back
+    assert row(back, "off")["verdict"] == "cold_moved" and sim.running("off") and sim.node_of("off") != "n1"
+    assert sim.find(NODES, "n1")["spec"]["unschedulable"]
+    not_ready(sim, "True")
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+
+
+def test_an_abort_withdraws_what_a_silent_node_was_asked_for(sim, operator) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="300")
+    operator.slice(Intent.DRAINED, 1.5)
+    sim.until(lambda: list(sim.world.store.all(VMIMS)))
+    not_ready(sim, "Unknown")
+    back = operator.restore(pending_timeout=2.0)
+    assert (back["phase"], row(back, "vm")["verdict"]) == ("Blocked", "restored"), back
+    assert sim.leftovers() == [] and sim.node_of("vm") == "n1"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
-from kubesim.kinds import NODES, VMIS, VMS
-from kubesim.reading import clean, row
+from kubesim import words
+from kubesim.kinds import NODES, PODS, VMIS, VMS
+from kubesim.reading import clean, evictions, launcher, row
 
 
 def stays(sim, run_strategy: str = "Always") -> None:
@@ -66,3 +67,29 @@ def test_the_preflight_says_that_it_stays_off(still) -> None:
     for name in ("n2", "n3"):
         still.node(name, spec={"taints": [{"key": "kept", "effect": "NoSchedule"}]})
     assert "taint kept" in still.told(**run)[Reason.StaysOff]["message"]
+
+
+def test_one_that_comes_back_on_the_node_is_stopped_once(sim, operator) -> None:
+    """It tolerates the cordon, so KubeVirt starts it here again."""
+    stays(sim)
+    anything = [{"operator": "Exists"}]
+    sim.edit(VMS, "vm", lambda o: o["spec"]["template"]["spec"].update(tolerations=anything), "default")
+    found = operator.drain(allow_stop=True)
+    vm = row(found, "vm")
+    assert (found["phase"], vm["verdict"], vm["reason"]) == ("Blocked", "blocked", "RestartsOnPowerOff"), found
+    assert evictions(sim) == ["vm"]
+    sim.until(lambda: sim.running("vm"))
+    assert operator.restore()["phase"] == "Active" and clean(sim)
+
+
+def test_the_pod_of_a_vm_that_has_ended_is_waited_for(sim, operator) -> None:
+    """Its storage may hang: the instance has ended, and the volume is still in use."""
+    sim.add_vm("vm", "n1", strategy="None", run_strategy="Manual", shutdown_seconds="1", linger_seconds="6000")
+    pod = launcher(sim)["metadata"]["name"]
+    found = operator.drain(allow_stop=True, pending_timeout=2.0)
+    (finding,) = found["findings"]
+    assert (found["phase"], finding["reason"]) == ("Blocked", "PodStillTerminating"), found
+    assert f"default/vm has ended, and its pod default/{pod} has not ended" in finding["message"]
+    assert found["certificate"] is None and row(found, "vm")["verdict"] == "stopped"
+    sim.edit(PODS, pod, words.completed, "default")
+    assert operator.drain(allow_stop=True)["phase"] == "Drained"

@@ -194,6 +194,35 @@ def test_an_attachment_pod_goes_with_its_vm(sim, operator) -> None:
     assert [call.status for call in calls] == [201]
 
 
+def hotplug(sim, **notes: str) -> None:
+    """An attachment pod of a VM that is not here any more."""
+    add_pod(sim, "hp-volume-x", "n1", owner="", labels={"kubevirt.io": "hotplug-disk"}, notes=notes)
+
+
+def test_an_attachment_pod_that_does_not_end_is_named(sim, operator) -> None:
+    hotplug(sim, **{"lab/terminate-seconds": "6000"})
+    found = operator.slice(Intent.DRAINED, 8.0, pending_timeout=60.0)
+    (finding,) = found["findings"]
+    assert (found["phase"], finding["reason"]) == ("Draining", "PodStillTerminating"), found
+    assert "default/hp-volume-x" in finding["message"]
+    found = operator.drain(pending_timeout=2.0)
+    assert (found["phase"], found["findings"][0]["reason"]) == ("Blocked", "PodStillTerminating"), found
+    sim.call(lambda: sim.world.store.delete(PODS, "default", "hp-volume-x"))
+    found = operator.drain()
+    assert found["phase"] == "Drained" and found["certificate"]["pods"] == []
+
+
+def test_pods_of_vms_that_may_not_be_removed_are_named(sim, operator) -> None:
+    sim.add_vm("vm", "n1")
+    words = "admission policy frozen denied the request"
+    sim.api.faults.plan(403, 10**6, lambda m, p: m == "DELETE" and p.endswith("/pods"), text=words)
+    found = operator.drain(pending_timeout=3.0)
+    assert found["phase"] == "Blocked" and words in found["findings"][0]["message"], found
+    assert evictions(sim) == ["vm"]
+    sim.api.faults.planned.clear()
+    assert operator.drain()["phase"] == "Drained"
+
+
 def test_a_kill_between_the_pods_loses_none_of_them(sim, operator) -> None:
     for number in range(3):
         add_pod(sim, f"web-{number}", "n1")

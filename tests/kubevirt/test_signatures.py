@@ -13,6 +13,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.migr
     MigrationRequest,
     WantedState,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects.names import FROM_NODE
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.requests.signature import Signature
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run.platform import KubeVirtPlatform
 from kubesim import admission
@@ -170,3 +171,21 @@ def test_a_note_that_another_run_wrote_meanwhile_is_not_taken_back(sim, operator
     assert signed(now)["run"] == "users"
     signature.remove_mark(now)
     assert REQUEST not in sim.find(VMIS, "vm")["metadata"]["annotations"]
+
+
+def test_a_restore_leaves_what_another_drain_has_signed_since(sim, operator, monkeypatch) -> None:
+    sim.add_vm("vm", "n1", migrate_seconds="5")
+    assert operator.drain()["phase"] == "Drained"
+    note, real, signs = json.dumps({"run": "other", "node": "n2"}), Client.gone, [True]
+
+    def gone(self, method, path, *body):
+        if method == "PATCH" and path.endswith("/virtualmachineinstances/vm") and signs:
+            signs.pop()
+            sim.edit(VMIS, "vm", lambda o: o["metadata"]["annotations"].update({REQUEST: note}), "default")
+            sim.edit(VMIS, "vm", lambda o: o["metadata"]["labels"].update({FROM_NODE: "n2"}), "default")
+        return real(self, method, path, *body)
+
+    monkeypatch.setattr(Client, "gone", gone)
+    assert operator.restore()["phase"] == "Active" and not signs
+    meta = sim.find(VMIS, "vm")["metadata"]
+    assert (meta["annotations"][REQUEST], meta["labels"][FROM_NODE]) == (note, "n2")

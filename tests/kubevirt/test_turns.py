@@ -16,8 +16,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.reco
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.run import service
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.turns import other_drains
 from ansible_collections.virtops.maintenance.tests.kubevirt.account import TOKEN, documented_rules
+from kubesim.evacuation import EvacuationController
 from kubesim.kinds import BY_PLURAL, VMIMS
-from kubesim.reading import clean, evictions
+from kubesim.reading import clean, evictions, row
 from kubesim.words import annotations
 
 pytestmark = pytest.mark.full
@@ -200,3 +201,18 @@ def test_limits_that_were_lowered_are_read_before_anything_is_begun_on_their_str
     assert len([m for m in sim.all(VMIMS) if m["status"].get("phase") == "Succeeded"]) == 1
     assert len(evictions(sim)) == asked
     assert not [vm for vm in found["vms"] if "of 2 outbound" in vm["message"]], found["vms"]
+
+
+@pytest.mark.parametrize("rules", [[], [{"name": "first", "when": "name == 'vm0'", "priority": 10}]])
+def test_one_for_which_kubevirt_makes_no_migration_holds_up_nobody(sim, operator, monkeypatch, rules) -> None:
+    for number in range(COUNT):
+        sim.add_vm(f"vm{number}", "n1", migrate_seconds="5")
+    made = EvacuationController._candidate
+    monkeypatch.setattr(EvacuationController, "_candidate", lambda *a: a[1]["metadata"]["name"] != "vm0" and made(*a))
+    found = operator.drain(pending_timeout=15.0, rules=rules)
+    others = {vm["name"]: vm["verdict"] for vm in found["vms"]}
+    assert (found["phase"], others.pop("default/vm0")) == ("Blocked", "blocked"), found
+    assert set(others.values()) == {"moved"}
+    assert row(found, "vm0")["reason"] == "EvacuationNotStarted"
+    given_up = min(call.at for call in sim.requests("PUT", "/vm0/evacuate/cancel"))
+    assert max(call.at for call in sim.requests("POST", "/eviction")) < given_up

@@ -88,7 +88,7 @@ def problems(obs: Observation, record: NodeRecord) -> list[str]:
     ]
     found += [f"{r.vm} from {r.owner} is arriving" for r in obs.inbound if r.target == record.node]
     found += [f"{c.vm} still holds a reservation on {c.target}" for c in obs.claims.values()]
-    found += [_held(obs, uuid, record) for uuid in sorted(obs.held)]
+    found += [_held(obs, uuid, record) for uuid in sorted({*obs.held, *obs.held_by})]
     found += volumes_that_stay(obs)
     here = {vm.uuid: vm for vm in obs.vms.values() if vm.node == record.node}
     found += [f"{uuid} is not in the record" for uuid in sorted(set(here) - set(record.vms))]
@@ -109,8 +109,13 @@ def _held(obs: Observation, uuid: str, record: NodeRecord) -> str:
     entry = record.vms.get(uuid)
     name = entry.name if entry is not None else uuid
     if uuid in obs.held_by:
-        return f"{name} has left, and its {obs.held_by[uuid]} has not ended"
+        return f"{name} {_ended(entry)}, and its {obs.held_by[uuid]} has not ended"
     return f"a migration of {name} is being carried out"
+
+
+def _ended(entry: VMRecord | None) -> str:
+    off = entry is not None and entry.ending in (Ending.STOPPED.value, Ending.OFF.value, Ending.GONE.value)
+    return "has ended" if off else "has left"
 
 
 def volumes_that_stay(obs: Observation) -> list[str]:
@@ -119,8 +124,8 @@ def volumes_that_stay(obs: Observation) -> list[str]:
 
 
 def pods_that_stay(obs: Observation, record: NodeRecord) -> list[str]:
-    """Select the `problems` that are a pod whose VM runs elsewhere."""
-    return [_held(obs, uuid, record) for uuid in sorted(obs.held) if uuid in obs.held_by]
+    """Select the `problems` that are a pod whose VM runs elsewhere, or has ended."""
+    return [_held(obs, uuid, record) for uuid in sorted(obs.held_by)]
 
 
 def moving_on(obs: Observation, record: NodeRecord) -> list[str]:

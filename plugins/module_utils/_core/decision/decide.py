@@ -19,7 +19,7 @@ from .actions import Decision, Do, NodePhase
 from .certificate import moving_on, not_cordoned, pods_that_stay, problems, volumes_that_stay
 from .placement import Placement
 from .reconcile import UNDER_WAY, JobStage, Recorded, Situation, judge, most_significant
-from .step import Step
+from .step import Step, wait_for_node, wait_for_others, wait_for_volumes
 from .strategy import allows_older
 
 IN_FLIGHT = frozenset(
@@ -80,10 +80,7 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
         decision.phases[record.node] = _node_unreadable(step, vms, before)
         return
     if record.intent == Intent.ACTIVE.value:
-        _judge_vms(step, vms, before)
-        waits = _unreadable_vm(step, vms, NodePhase.RESTORING)
-        decision.phases[record.node] = waits or restore.restore(step, IN_FLIGHT)
-        step.close()
+        decision.phases[record.node] = _restoring(step, vms, before)
         return
     if record.intent == Intent.MIGRATED.value:
         decision.phases[record.node] = _one_vm(step, vms, before)
@@ -107,17 +104,21 @@ def _node(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> 
 
 def _node_unreadable(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -> NodePhase:
     """The phase of a node that cannot be read. In the middle of a drain it may come back, so it is waited for. Nothing
-    begins there meanwhile; what is under way is followed, for on KubeVirt it goes on without the kubelet."""
+    begins there meanwhile; what is under way is followed, for on KubeVirt it goes on without the kubelet. So does all
+    that a restore does with VMs; the node itself is given back when it is ready."""
     record, node = step.record, step.obs.nodes.get(step.record.node)
     text = node.message if node is not None else f"{record.node} was not read"
     why = Finding(Reason.NodeUnreadable, text)
     step.decision.node_findings[record.node] = (why,)
     drains = record.intent == Intent.DRAINED.value and bool(record.vms)
-    if node is None or node.gone or not drains:
+    restores = record.intent == Intent.ACTIVE.value and step.obs.complete
+    if node is None or node.gone or not (drains or restores):
         for entry in record.vms.values():
             if not entry.ending:
                 entry.note(why)
         return NodePhase.BLOCKED
+    if restores:
+        return _restoring(step, vms, before, ready=False)
     waits = step.waits_for_node()
     _judge_vms(step, vms, before)
     for uuid in step.order():
@@ -132,6 +133,13 @@ def _node_unreadable(step: Step, vms: list[VM], before: Mapping[str, Situation] 
     return NodePhase.DRAINING if waits else NodePhase.BLOCKED
 
 
+def _restoring(step: Step, vms: list[VM], before: Mapping[str, Situation] | None, ready: bool = True) -> NodePhase:
+    _judge_vms(step, vms, before)
+    phase = _unreadable_vm(step, vms, NodePhase.RESTORING) or restore.restore(step, IN_FLIGHT, ready)
+    step.close()
+    return phase
+
+
 def _cordon(step: Step, cordoned: bool) -> None:
     """Own the cordon only if nobody had cordoned the node before."""
     if not cordoned and not step.waited_long():
@@ -143,31 +151,7 @@ def _cordoned(step: Step, cordoned: bool) -> NodePhase:
     """Cordoned is said when it was read, not when it was asked for."""
     if cordoned:
         return NodePhase.CORDONED
-    return _wait_for_node(step, f"{step.record.node} is not cordoned")
-
-
-def _wait_for_node(step: Step, text: str, reason: Reason = Reason.NodeUnreadable) -> NodePhase:
-    """Wait for something about the node, up to pending_timeout and the node's deadline."""
-    record = step.record
-    step.decision.node_findings[record.node] = (Finding(reason, text),)
-    return NodePhase.DRAINING if step.waits_for_node() else NodePhase.BLOCKED
-
-
-def _wait_for_others(step: Step, text: str, reason: Reason = Reason.NodeUnreadable) -> NodePhase:
-    """A migration of others takes as long as it takes: only the node's own deadline ends that."""
-    step.record.waiting_since = None
-    step.decision.node_findings[step.record.node] = (Finding(reason, text),)
-    return NodePhase.BLOCKED if step.late() else NodePhase.DRAINING
-
-
-def _wait_for_volumes(step: Step, text: str) -> NodePhase:
-    """Wait by a separate clock: earlier waits of the node say nothing about volumes."""
-    record = step.record
-    if record.detaching_since is None:
-        record.detaching_since = step.obs.now
-    step.decision.node_findings[record.node] = (Finding(Reason.VolumeStillAttached, text),)
-    long = step.obs.now - record.detaching_since > step.policy.pending_timeout
-    return NodePhase.BLOCKED if long or step.late() else NodePhase.DRAINING
+    return wait_for_node(step, f"{step.record.node} is not cordoned")
 
 
 def _unreadable_vm(step: Step, vms: list[VM], phase: NodePhase) -> NodePhase | None:
@@ -176,7 +160,7 @@ def _unreadable_vm(step: Step, vms: list[VM], phase: NodePhase) -> NodePhase | N
     if not record.only or record.vms or not unread:
         return None
     why = step.obs.silent or "its job cannot be read"
-    waits = _wait_for_node(step, f"{unread[0]}: {why}")
+    waits = wait_for_node(step, f"{unread[0]}: {why}")
     return phase if waits is NodePhase.DRAINING else waits
 
 
@@ -362,19 +346,19 @@ def _phase(step: Step) -> NodePhase:
     starting = [claim for claim in claims if claim.starts]
     if starting and len(starting) == len(claims):
         text = "; ".join(map(str, starting))
-        return _wait_for_node(step, text, Reason.VMStartsHere)
+        return wait_for_node(step, text, Reason.VMStartsHere)
     inbound = [str(claim) for claim in claims]
     inbound += [
         f"{vm.name} is {vm.state.words}" for vm in obs.vms.values() if vm.node == record.node and vm.state in ARRIVING
     ]
     if inbound:
         if len(claims) == len(inbound) and all(claim.stuck for claim in claims):
-            return _wait_for_node(step, "; ".join(inbound), Reason.InboundMigration)
-        return _wait_for_others(step, ", ".join(inbound), Reason.InboundMigration)
+            return wait_for_node(step, "; ".join(inbound), Reason.InboundMigration)
+        return wait_for_others(step, ", ".join(inbound), Reason.InboundMigration)
     left = problems(obs, record)
     if not obs.full:
         what = obs.nodes[record.node].message or "a host"
-        return _wait_for_node(step, f"not read: {what}", Reason.PeerUnreachable)
+        return wait_for_node(step, f"not read: {what}", Reason.PeerUnreachable)
     if left:
         return _not_empty(step, left)
     record.waiting_since = None
@@ -386,11 +370,11 @@ def _not_empty(step: Step, left: list[str]) -> NodePhase:
     """All VMs are accounted for, and this still speaks against "drained"."""
     record, text = step.record, "; ".join(left)
     if left == moving_on(step.obs, record):
-        return _wait_for_others(step, text)
+        return wait_for_others(step, text)
     if left == volumes_that_stay(step.obs):
-        return _wait_for_volumes(step, text)
+        return wait_for_volumes(step, text)
     pods = left == pods_that_stay(step.obs, record)
-    phase = _wait_for_node(step, text, Reason.PodStillTerminating if pods else Reason.NodeUnreadable)
+    phase = wait_for_node(step, text, Reason.PodStillTerminating if pods else Reason.NodeUnreadable)
     if phase is NodePhase.DRAINING and step.cordons and left == [not_cordoned(record.node)]:
         del step.decision.node_findings[record.node]  # it is cordoned in this step
     return phase

@@ -20,8 +20,8 @@ _AWAY = frozenset({Ending.MOVED.value, Ending.COLD_MOVED.value})
 _RAN_THERE = _AWAY | {Ending.GONE.value}
 
 
-def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
-    """The next actions towards an active node."""
+def restore(step: Step, in_flight: frozenset[Situation], ready: bool = True) -> NodePhase:
+    """The next actions towards an active node. `ready`: it can be given back; else only its VMs are."""
     record, node = step.record, step.obs.nodes[step.record.node]
     vms = record.vms.values()
     # One VM alone: claims and cordon are those of a drain, and its business.
@@ -46,6 +46,8 @@ def restore(step: Step, in_flight: frozenset[Situation]) -> NodePhase:
         return NodePhase.BLOCKED if step.late() else NodePhase.RESTORING
     if any(entry.reason == Reason.Forbidden.value and entry.ending in _BAD for entry in vms):
         return NodePhase.BLOCKED  # half undone: the node takes no VMs until the rest may be, too
+    if not ready:
+        return NodePhase.RESTORING if step.waits_for_node() else NodePhase.BLOCKED
     ours = node.our_cordon
     if ours is None:
         ours = record.cordoned_by_us and node.cordoned

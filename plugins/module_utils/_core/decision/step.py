@@ -10,7 +10,7 @@ from ..model.observation import VM, Observation, Sighting, State
 from ..model.policy import Policy, pause_after
 from ..model.record import Ending, Intent, NodeRecord, VMRecord
 from ..reasons.reason import IN_A_QUEUE, Finding, Reason
-from .actions import Action, Decision, Do
+from .actions import Action, Decision, Do, NodePhase
 from .placement import Placement
 from .reconcile import Situation, most_significant
 from .strategy import Choice
@@ -276,3 +276,27 @@ def _without(vm: VM, hosts: frozenset[str]) -> VM:
     no = dict.fromkeys(hosts, (Finding(Reason.NoTargetWithCapacity, "It is left out for now."),))
     cold = None if vm.cold_refused_by is None else {**vm.cold_refused_by, **no}
     return replace(vm, refused_by={**vm.refused_by, **no}, cold_refused_by=cold) if no else vm
+
+
+def wait_for_node(step: Step, text: str, reason: Reason = Reason.NodeUnreadable) -> NodePhase:
+    """Wait for something about the node, up to pending_timeout and the node's deadline."""
+    record = step.record
+    step.decision.node_findings[record.node] = (Finding(reason, text),)
+    return NodePhase.DRAINING if step.waits_for_node() else NodePhase.BLOCKED
+
+
+def wait_for_others(step: Step, text: str, reason: Reason = Reason.NodeUnreadable) -> NodePhase:
+    """A migration of others takes as long as it takes: only the node's own deadline ends that."""
+    step.record.waiting_since = None
+    step.decision.node_findings[step.record.node] = (Finding(reason, text),)
+    return NodePhase.BLOCKED if step.late() else NodePhase.DRAINING
+
+
+def wait_for_volumes(step: Step, text: str) -> NodePhase:
+    """Wait by a separate clock: earlier waits of the node say nothing about volumes."""
+    record = step.record
+    if record.detaching_since is None:
+        record.detaching_since = step.obs.now
+    step.decision.node_findings[record.node] = (Finding(Reason.VolumeStillAttached, text),)
+    long = step.obs.now - record.detaching_since > step.policy.pending_timeout
+    return NodePhase.BLOCKED if long or step.late() else NodePhase.DRAINING

@@ -345,7 +345,7 @@ class Observation:
     of the draining nodes and for VMs that the record names. `claims`: reservations owned by
     the draining nodes. `inbound`: reservations on the draining nodes by others.
     `held`: UUIDs whose holder is alive. `held_for`: run and number of the attempt, for those that
-    it began itself. `held_by`: the pod, of those that have left and whose pod is still here.
+    it began itself. `held_by`: the pod, of those that have left or are off and whose pod is still here.
     `attached`: volumes of pods that have left, which are still attached to the draining node, in words.
     `silent`: why no holder was heard that is there. `full`: what answers was
     read whole; a node that does not answer is not reachable (see `unread`).

@@ -74,10 +74,12 @@ class Cache:
         """The thread ends with its watch; nobody waits for it."""
         self._stopped.set()
 
-    def refresh(self) -> None:
-        """List now. Raises KubeError."""
+    def refresh(self, anew: bool = False) -> None:
+        """List now. `anew`: the server does not know what was watched so far. Raises KubeError."""
         items, version = self._client.list(self._path, self._labels, self._fields)
         with self._lock:
+            if not anew and _number(self._version) > _number(version):
+                return  # the watch has gone on since, and tells nothing twice
             self._items = {item["metadata"]["uid"]: item for item in items}
             self._version = version
 
@@ -142,7 +144,7 @@ class Cache:
 
     def _again(self) -> None:
         try:
-            self.refresh()
+            self.refresh(anew=True)
         except KubeError as exc:
             if isinstance(exc, AccessDenied):
                 self.failure = exc
@@ -170,7 +172,10 @@ class Cache:
 
 
 def _version(obj: Obj) -> int:
-    """Kubernetes lets resourceVersions of one resource be compared as numbers since 1.35; all
+    return _number(obj["metadata"].get("resourceVersion", "0"))
+
+
+def _number(text: str) -> int:
+    """A resourceVersion. Kubernetes lets resourceVersions of one resource be compared as numbers since 1.35; all
     known servers gave numbers before. What is no number counts as old."""
-    text = obj["metadata"].get("resourceVersion", "0")
     return int(text) if text.isdigit() else 0

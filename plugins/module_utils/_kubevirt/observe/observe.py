@@ -22,6 +22,7 @@ from ..objects.document import vmi_document
 from ..objects.nodes import cordoned, not_ready
 from ..records import lease_notes
 from ..records.node_record import Instance
+from ..waiting import causes
 from ..waiting.read import WaitReader
 from . import deletion
 from .attachments import Attachments
@@ -37,6 +38,8 @@ HUGE = 10**9  # MiB; what fits is the scheduler's to know
 _SETTLES = 5.0
 # How old KubeVirt's limits may be when it is told by them what a migration waits for.
 _LIMITS = 10.0
+# Since then KubeVirt makes a migration for each mark at once, however many may run.
+_MAKES_ALL = (1, 9)
 
 
 class Observer:
@@ -74,6 +77,7 @@ class Observer:
         self._attachments = Attachments(client, node)
         # Marked by us and without a migration: since when (this slice's clock).
         self.gaps: dict[str, float] = {}
+        self.not_begun: set[str] = set()  # of these, those for which KubeVirt should have made one by now
 
     def close(self) -> None:
         self.watches.close()
@@ -112,6 +116,7 @@ class Observer:
         if self._another_node_takes_one(vmis):
             obs.nodes[ANYWHERE] = Node(ANYWHERE, capacity_mib=HUGE)
         self.gaps = {uuid: since for uuid, since in self.gaps.items() if uuid in vmis}
+        self.not_begun = set()
         held, pods_of = set(), {}
         pods = self.watches.launchers()
         for uuid, vmi in vmis.items():
@@ -119,9 +124,11 @@ class Observer:
                 held.add(uuid)
         for uuid in departed:
             self._departed.add_sighting(obs, uuid, entries[uuid])
-        for uuid, pod in self._strangers(pods, vmis):
-            if uuid in entries and uuid not in vmis:
-                held.add(uuid)  # its source pod has not ended
+        running = {uuid: vmi for uuid, vmi in vmis.items() if obs.vms[uuid].active}
+        for uuid, pod in self._strangers(pods, running):
+            if uuid in entries:
+                if uuid not in vmis:
+                    held.add(uuid)  # its source pod has not ended
                 pods_of[uuid] = f"pod {'/'.join(facts.key(pod))}"
             elif uuid not in vmis:
                 obs.inbound.append(self._arrival(uuid, pod))
@@ -235,6 +242,9 @@ class Observer:
                 or facts.is_true(moving[-1], "migrationRejectedByResourceQuota")
             ):
                 continue  # it has a slot, or it waits for something else
+            known = causes.Known(vmi, self.of(uuid), time.time(), self.cluster)
+            if uuid in self.not_begun or (moving and not causes.for_slot(known)):
+                continue  # that it has none holds up nobody
             ours = bool(moving) and facts.request(moving[-1]).get("run") in self._runs
             asked = self.just(self.evicted, uuid)
             if facts.mark(vmi) == self.node or ours or asked:
@@ -266,6 +276,8 @@ class Observer:
             since = self.gaps.setdefault(uuid, time.monotonic())
             missing = self.waits.not_begun(vmi, entry, since, self.cluster)
             job = facts.no_job(missing) if missing is not None else None
+            if missing is not None and (cluster := self.cluster) is not None and cluster.version >= _MAKES_ALL:
+                self.not_begun.add(uuid)
         else:
             self.gaps.pop(uuid, None)
         crashed = facts.phase(vmi) == "Failed" and self._departed.crashed(known)
@@ -303,6 +315,7 @@ class Observer:
             document=vmi_document(vmi, self._machine(uuid), self.rates.of(vmi)),
             control_node="" if gone else self._control_node.why(vmi),
             restarted=uuid in self._restarted,
+            instance=known.uid,
         )
         if marked:
             self.evicted.pop(uuid, None)
@@ -339,7 +352,7 @@ class Observer:
         return last.work != newest["metadata"]["uid"]
 
     def _strangers(self, pods: Sequence[Obj], vmis: Mapping[str, Obj]) -> list[tuple[str, Obj]]:
-        """Live launcher pods on the node whose VMI is not: UUID of the VM, pod."""
+        """Live launcher pods on the node whose VMI is not here, or has ended: UUID of the VM, pod."""
         here = {v["metadata"]["uid"] for v in vmis.values()}
         known = {found.uid: uuid for uuid, found in self._instances().items()}
         found = []

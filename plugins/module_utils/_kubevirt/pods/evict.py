@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -29,6 +30,9 @@ Obj = dict[str, Any]
 ASK_AGAIN = 5.0
 # Nothing but a person changes these: they block after pending_timeout.
 _STUCK = frozenset({Reason.LastReadyReplica, Reason.DisruptionBudgetNotComputed, Reason.Forbidden})
+
+
+OF_A_VM = "vm"
 
 
 @dataclass
@@ -69,6 +73,7 @@ class PodDrain:
         self._ask_again = ask_again
         self._asked: dict[str, float] = {}  # UID -> when (this slice's clock)
         self._findings: dict[str, Finding] = {}  # UID -> why it has not gone
+        self._left: dict[str, Finding] = {}  # namespace/name of what VMs left behind -> why it has not gone
         self._reader = PodReader(self._client, platform.node, options, platform.now)
         self._acted = False
 
@@ -106,7 +111,7 @@ class PodDrain:
             self._watches.clear()
             judged = self.judged()
             going = [j for j in judged if j.decision in (PodDecision.GO, PodDecision.WAIT)]
-            launchers = self._remove_finished_launchers()
+            launchers = self._remove_what_vms_left()
             self._step(going, record)
             late = self._platform.now() - record.started > self._policy.drain_timeout
             phase = self._phase(judged, going, launchers, late)
@@ -118,33 +123,67 @@ class PodDrain:
     def _phase(self, judged: list[JudgedPod], going: list[JudgedPod], launchers: bool, late: bool) -> NodePhase:
         refused = any(j.decision is PodDecision.REFUSED for j in judged)
         hopeless = bool(going) and all(self._is_stuck(j) for j in going)
+        stays = bool(self._left) and all(self._is_long(name) for name in self._left)
         if late and (going or launchers):
             return NodePhase.BLOCKED
         if going and not hopeless:
             return NodePhase.DRAINING
-        if hopeless or refused:
+        if hopeless or refused or stays:
             return NodePhase.BLOCKED
         return NodePhase.DRAINING if launchers else NodePhase.EMPTY
 
     def _is_stuck(self, found: JudgedPod) -> bool:
         reported = self._findings.get(found.pod["metadata"]["uid"])
-        since = self._known(found).get("since")
-        if reported is None or reported.reason not in _STUCK or since is None:
-            return False
-        return self._platform.now() - float(since) > self._policy.pending_timeout
+        return reported is not None and reported.reason in _STUCK and self._is_long(found.name)
+
+    def _is_long(self, name: str) -> bool:
+        since = self._platform.records.pods.get(name, {}).get("since")
+        return since is not None and self._platform.now() - float(since) > self._policy.pending_timeout
 
     def _known(self, found: JudgedPod) -> dict[str, Any]:
         return self._platform.records.pods.get(found.name, {})
 
-    def _remove_finished_launchers(self) -> bool:
-        """Launcher pods that have ended, and attachments that stayed behind. True: some are left.
-
-        One request for all of a namespace: the server matches label, node and phase itself.
-        """
+    def _remove_what_vms_left(self) -> bool:
+        """Launcher pods that have ended, and attachments that stayed behind. True: some are left."""
         pods = self._watches.pods.items()
-        ended = finished_launchers(pods)
+        ended, attachments = finished_launchers(pods), attachments_left(pods)
+        self._delete_launchers({(facts.key(pod)[0], facts.phase(pod)) for pod in ended})
+        for pod in attachments:
+            uid = pod["metadata"]["uid"]
+            if not pod["metadata"].get("deletionTimestamp") and self._due(uid):
+                self._take(uid, self._evict_attachment(pod))
+                self._acted = True
+        self._left = {}
+        for pod in [*ended, *attachments]:
+            self._note_left(pod)
+        return bool(ended or attachments)
+
+    def _evict_attachment(self, pod: Obj) -> Finding | None:
+        try:
+            return evict(self._client, pod)[1]
+        except AccessDenied as exc:
+            return Finding(Reason.Forbidden, str(exc))
+
+    def _note_left(self, pod: Obj) -> None:
+        """A pod that a VM left behind, and why it has not gone, if that is known. Since when, the next slice has to
+        know too."""
+        name, uid = "/".join(facts.key(pod)), pod["metadata"]["uid"]
+        why = terminating(pod) or self._findings.get(uid) or self._findings.get(_group(pod))
+        if why is not None:
+            self._left[name] = why
+            known = self._platform.records.pods.setdefault(name, {"uid": uid, OF_A_VM: True})
+            known.setdefault("since", self._platform.now())
+
+    def _take(self, key: str, finding: Finding | None) -> None:
+        if finding is None:
+            self._findings.pop(key, None)
+        else:
+            self._findings[key] = finding
+
+    def _delete_launchers(self, ended: Collection[tuple[str, str]]) -> None:
+        """One request for all of a namespace: the server matches label, node and phase itself."""
         for namespace, phase in sorted(ended):
-            key = f"{namespace} {phase}"
+            key = f"{namespace} {phase}"  # see _group
             if not self._due(key):
                 continue
             query = {
@@ -152,14 +191,16 @@ class PodDrain:
                 "fieldSelector": f"spec.nodeName={self._platform.node},status.phase={phase}",
             }
             path = f"{names.CORE}/namespaces/{namespace}/pods"
-            self._client.request("DELETE", path, query=query)
+            try:
+                self._client.request("DELETE", path, query=query)
+            except KubeError as exc:
+                if not exc.code:
+                    raise  # nobody answered
+                text = f"Pods of VMs that have ended are not removed from namespace {namespace}: {exc}"
+                self._take(key, Finding(Reason.Forbidden if isinstance(exc, AccessDenied) else Reason.APIError, text))
+            else:
+                self._take(key, None)
             self._acted = True
-        left = attachments_left(pods)
-        for pod in left:
-            if not pod["metadata"].get("deletionTimestamp") and self._due(pod["metadata"]["uid"]):
-                evict(self._client, pod)
-                self._acted = True
-        return bool(ended or left)
 
     def _due(self, key: str) -> bool:
         now = time.monotonic()
@@ -176,7 +217,7 @@ class PodDrain:
         asked = [j for j in going if j.stage is stage and j.decision is PodDecision.GO]
         now = [j for j in asked if not j.pod["metadata"].get("deletionTimestamp")]
         for j in going:
-            ending = terminating(j)
+            ending = terminating(j.pod)
             if ending is not None:
                 self._findings[j.pod["metadata"]["uid"]] = ending
         due = [j for j in now if self._due(j.pod["metadata"]["uid"])]
@@ -204,7 +245,10 @@ class PodDrain:
             self._findings.pop(uid, None)
             return
         self._findings[uid] = finding
-        self._known(found).setdefault("since", self._platform.now())
+        if finding.reason in _STUCK:
+            self._known(found).setdefault("since", self._platform.now())
+        else:
+            self._known(found).pop("since", None)
 
     def _last_replica(self, found: JudgedPod) -> Finding | None:
         namespace = found.pod["metadata"]["namespace"]
@@ -241,9 +285,10 @@ class PodDrain:
     def _result(self, phase: NodePhase, judged: list[JudgedPod], late: bool) -> PodsResult:
         here = {j.name for j in judged}
         rows = [self._row(j) for j in judged if j.why != "it belongs to a VM"]
-        rows += [_row(name, "gone", "", None) for name in self._platform.records.pods if name not in here]
+        rows += [_row(name, "gone", "", None) for name in had_to_go(self._platform.records) if name not in here]
         findings = [j.finding for j in judged if j.finding is not None]
         if phase is not NodePhase.EMPTY:
+            findings += dict.fromkeys(self._left.values())
             findings += [
                 self._findings[j.pod["metadata"]["uid"]]
                 for j in judged
@@ -261,6 +306,16 @@ class PodDrain:
             return _row(found.name, "blocked", found.why, found.finding)
         reported = found.finding or self._findings.get(found.pod["metadata"]["uid"])
         return _row(found.name, "blocked" if self._is_stuck(found) else "pending", "", reported)
+
+
+def had_to_go(records: Records) -> list[str]:
+    """Namespace and name of the pods that had to go, those of VMs left out."""
+    return sorted(name for name, known in records.pods.items() if OF_A_VM not in known)
+
+
+def _group(pod: Obj) -> str:
+    """What a launcher that has ended is deleted by."""
+    return f"{facts.key(pod)[0]} {facts.phase(pod)}"
 
 
 def _row(name: str, verdict: str, why: str, finding: Finding | None) -> dict[str, Any]:

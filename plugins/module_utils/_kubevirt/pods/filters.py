@@ -231,13 +231,9 @@ def replica_elsewhere(pod: Obj, others: Collection[Obj]) -> bool:
     return False
 
 
-def finished_launchers(pods: Collection[Obj]) -> set[tuple[str, str]]:
-    """(namespace, phase) of launcher pods that have ended."""
-    return {
-        (pod["metadata"]["namespace"], facts.phase(pod))
-        for pod in pods
-        if facts.labels(pod).get("kubevirt.io") == LAUNCHER and facts.final(pod)
-    }
+def finished_launchers(pods: Collection[Obj]) -> list[Obj]:
+    """Launcher pods that have ended."""
+    return [pod for pod in pods if _kind(pod) == LAUNCHER and facts.final(pod)]
 
 
 def attachments_left(pods: Collection[Obj]) -> list[Obj]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..._core.reasons.reason import Finding, Reason
 from ..api.client import Client
-from ..objects import names
+from ..objects import facts, names
 from .filters import Asked, JudgedPod, PodOptions, controller, judge, replica_elsewhere
 
 Obj = dict[str, Any]
@@ -55,9 +55,9 @@ def last_replica(found: JudgedPod, others: Collection[Obj]) -> Finding | None:
     return Finding(Reason.LastReadyReplica, f"Pod {found.name}: no other pod of {what} is Ready elsewhere.")
 
 
-def terminating(found: JudgedPod) -> Finding | None:
+def terminating(pod: Obj) -> Finding | None:
     """One that was asked to end is waited for."""
-    if not found.pod["metadata"].get("deletionTimestamp"):
+    if not pod["metadata"].get("deletionTimestamp"):
         return None
-    text = f"Pod {found.name} was asked to end and is still terminating."
+    text = f"Pod {'/'.join(facts.key(pod))} was asked to end and is still terminating."
     return Finding(Reason.PodStillTerminating, text)

@@ -45,7 +45,7 @@ def other_pods(client: Client, pods: Sequence[Obj], node: str, options: PodOptio
     for one in judged:
         if one.decision is not PodDecision.GO or facts.final(one.pod):
             continue
-        stays = terminating(one) or (last_replica(one, _beside(one, pods)) if _late(one) else None)
+        stays = terminating(one.pod) or (last_replica(one, _beside(one, pods)) if _late(one) else None)
         if stays is None:
             asked.append(one)
         else:

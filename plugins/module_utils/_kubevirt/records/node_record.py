@@ -105,8 +105,9 @@ class Records:
     def forget(self) -> dict[str, Any]:
         ours = (names.RECORD, names.INSTANCES, names.PODS, names.NUDGE)
         gone: dict[str, None] = dict.fromkeys(ours)
-        self.instances, self.pods = {}, {}
-        return self._client.merge(names.node(self._node), {"metadata": {"annotations": gone}})
+        node = self._client.merge(names.node(self._node), {"metadata": {"annotations": gone}})
+        self.instances, self.pods = {}, {}  # not before: refused, it is written again with all of them
+        return node
 
 
 def pack(text: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from ..._core.model.record import NodeRecord
@@ -21,6 +21,7 @@ Obj = dict[str, Any]
 COMPONENT = "virtops.maintenance"
 # Of an Event's message, in bytes: the limit that the newer Events API has for a note.
 _MESSAGE_BYTES = 1024
+_TEST_FAILED = 422  # of a JSON patch
 
 
 def post_event(client: Client, about: Obj, reason: str, text: str, now: str, good: bool = True) -> None:
@@ -142,13 +143,9 @@ class Signature:
         If it still is the one that was read: by now another run may have signed. Its text is
         compared, since the VMI's version changes with all that KubeVirt writes.
         """
-        note, label = _pointer("annotations", names.REQUEST), _pointer("labels", names.FROM_NODE)
-        patch = [
-            {"op": "test", "path": note, "value": facts.annotations(vmi)[names.REQUEST]},
-            {"op": "remove", "path": note},
-        ]
+        patch = _removes("annotations", names.REQUEST, facts.annotations(vmi)[names.REQUEST])
         if names.FROM_NODE in facts.labels(vmi):
-            patch.append({"op": "remove", "path": label})
+            patch.append({"op": "remove", "path": _pointer("labels", names.FROM_NODE)})
         try:
             new = self._client.request("PATCH", _path(vmi), patch, content_type=JSON_PATCH, retry=False)
             self._watches.vmis.put(new)
@@ -156,6 +153,31 @@ class Signature:
             raise
         except KubeError:
             return
+
+
+def remove_signature(client: Client, vmi: Obj, runs: Collection[str]) -> None:
+    """Remove the label of a node, and the request if one of `runs` has signed it; not what another run has signed since
+    it was read. Raises KubeError."""
+    notes, label = facts.annotations(vmi), facts.labels(vmi)[names.FROM_NODE]
+    ours = _removes("labels", names.FROM_NODE, label)
+    signed = _removes("annotations", names.REQUEST, notes[names.REQUEST]) if _run(vmi) in runs else []
+    for patch in ([*signed, *ours], ours) if signed else (ours,):
+        try:
+            client.gone("PATCH", _path(vmi), patch, JSON_PATCH)
+        except KubeError as exc:
+            if exc.code != _TEST_FAILED:
+                raise
+        else:
+            return
+
+
+def _run(vmi: Obj) -> object:
+    return facts.request(vmi).get("run")
+
+
+def _removes(what: str, key: str, value: str) -> list[Obj]:
+    path = _pointer(what, key)
+    return [{"op": "test", "path": path, "value": value}, {"op": "remove", "path": path}]
 
 
 def shortened(text: str) -> str:

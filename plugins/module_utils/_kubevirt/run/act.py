@@ -9,7 +9,7 @@ from typing import Any
 from ..._core.decision.actions import Action, Do
 from ..._core.model.record import NodeRecord
 from ..._core.reasons.reason import Finding, Reason
-from ..api.client import MERGE, Client, only
+from ..api.client import Client, only
 from ..api.cluster import can_cancel
 from ..api.errors import AccessDenied, KubeError
 from ..objects import facts, names
@@ -17,7 +17,7 @@ from ..observe.observe import Observer
 from ..records.node_record import Instance, Records, instance_of
 from ..requests import migration_api
 from ..requests.eviction import Answer, evict, explain_budget, failure
-from ..requests.signature import Signature
+from ..requests.signature import Signature, remove_signature
 from ..requests.start import start
 from .cordon import Cordon
 from .withdraw import Withdrawal
@@ -85,13 +85,8 @@ class Actor:
         stay: dict[str, list[str]] = {}  # the words of a refusal -> names of VMs
         why = Reason.APIError
         for vmi in moved:
-            path = names.kubevirt(vmi["metadata"]["namespace"], "virtualmachineinstances")
-            meta: Obj = {"labels": {names.FROM_NODE: None}}
-            if facts.request(vmi).get("run") in record.runs:  # else another one has signed since
-                meta["annotations"] = {names.REQUEST: None}
-            gone = {"metadata": meta}
             try:
-                self._client.gone("PATCH", f"{path}/{vmi['metadata']['name']}", gone, MERGE)
+                remove_signature(self._client, vmi, record.runs)
             except KubeError as exc:  # the others are asked all the same
                 refusal = failure(exc)
                 why = refusal.reason

@@ -50,7 +50,7 @@ def _queued(observer: Observer, uuid: str, vmi: Obj) -> bool:
     if known.current is not None and not facts.final(known.current):
         like_others = names.EVACUATION in facts.annotations(known.current)
         return (like_others or not can_cancel(observer.cluster)) and causes.for_slot(known)
-    if moves and facts.phase(moves[-1]) == "Failed":
+    if (moves and facts.phase(moves[-1]) == "Failed") or uuid in observer.not_begun:
         return False  # KubeVirt makes a new one when its pods have ended, and that then waits
     marked = facts.mark(vmi) == observer.node and facts.is_true(vmi, "LiveMigratable")
     external = vmi["spec"].get("evictionStrategy") == "External"

@@ -23,7 +23,7 @@ from ..api.client import Client
 from ..api.metrics import Source
 from ..objects import names
 from ..objects.nodes import closed_beside_cordon, cordoned
-from ..pods.evict import PodDrain, PodsResult
+from ..pods.evict import PodDrain, PodsResult, had_to_go
 from ..pods.filters import PodOptions
 from ..records.lease import Lock
 from ..requests.rights import check_before_a_drain
@@ -111,7 +111,7 @@ def do_slice(
         record_answers(record, request.hooks_done)
         saved = ("", float("-inf"))  # so that the first step writes them
     outcome, other_pods, changed, saved = _work(platform, request, record, pods, saved)
-    known, gone = platform.records.instances, sorted(platform.records.pods)
+    known, gone = platform.records.instances, had_to_go(platform.records)
     closed = closed_beside_cordon(platform.observer.own())
     found = result(outcome, request, other_pods, known, gone, changed or bool(request.hooks_done), closed)
     reported = platform.observer.rates.result_fields

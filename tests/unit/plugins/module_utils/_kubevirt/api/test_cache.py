@@ -92,3 +92,18 @@ def test_a_server_that_cannot_is_listed(code: int, again: bool) -> None:
 def test_a_missing_right_is_said_at_once() -> None:
     with pytest.raises(AccessDenied):
         begin(Server([AccessDenied(403, "forbidden", "watch", "pods")]))
+
+
+def test_a_list_that_is_older_than_what_was_watched_meanwhile_changes_nothing() -> None:
+    server = Server([event("ADDED", "a", 3), event("ADDED", "gone", 4), the_end(5)])
+    cache = begin(server)
+    taken = [event("DELETED", "gone", 6), event("ADDED", "new", 7)]
+
+    def listed(*_what: Any) -> tuple[list[dict[str, Any]], str]:
+        for told in taken:
+            cache._take(told)
+        return [event("", "a", 3)["object"], event("", "gone", 4)["object"]], "5"
+
+    server.list = listed  # type: ignore[method-assign]
+    cache.refresh()
+    assert names(cache) == ["a", "new"]

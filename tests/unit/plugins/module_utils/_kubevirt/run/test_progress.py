@@ -47,6 +47,7 @@ def look(
         of=lambda _uuid: list(moves),
         unfinished=lambda _uuid: [m for m in moves if not facts.final(m)],
         evicted={},
+        not_begun=set(),
         just=lambda _when, _uuid: False,
     )
     record = NodeRecord("n1", "run")
@@ -103,9 +104,20 @@ def test_a_migration_of_our_own_is_behind_all_evacuations(cluster: Cluster, queu
     assert look(vmi(""), vmim("Pending", node=None, request="n1"), cluster=cluster)[0] == queued
 
 
-@pytest.mark.parametrize(("run", "found"), [("mine", [5]), ("theirs", [])])
-def test_a_migration_of_ours_has_its_priority_without_a_mark(run: str, found: list[int]) -> None:
-    machine, move = vmi(marked=""), vmim("Pending", node=None)
+@pytest.mark.parametrize(
+    ("run", "phase", "not_begun", "found"),
+    [
+        ("mine", "Running", False, [5]),
+        ("theirs", "Running", False, []),
+        ("mine", "Scheduling", False, []),
+        ("mine", "Running", True, []),
+    ],
+    ids=["ours", "theirs", "waits for something else", "KubeVirt makes none"],
+)
+def test_a_migration_of_ours_that_waits_for_a_slot_has_its_priority(
+    run: str, phase: str, not_begun: bool, found: list[int]
+) -> None:
+    machine, move = vmi(marked="", phase=phase), vmim("Pending", node=None)
     machine["metadata"]["annotations"][names.REQUEST] = json.dumps({"priority": 5})
     move["metadata"]["annotations"][names.REQUEST] = json.dumps({"run": run})
     observer = SimpleNamespace(
@@ -113,6 +125,9 @@ def test_a_migration_of_ours_has_its_priority_without_a_mark(run: str, found: li
         watches=SimpleNamespace(vmis=SimpleNamespace(items=lambda: [machine])),
         unfinished=lambda _uuid: [move],
         evicted={},
+        cluster=NEW,
+        of=lambda _uuid: [move],
+        not_begun={facts.identity(machine)} if not_begun else set(),
         just=lambda _when, _uuid: False,
         _runs=["mine"],
     )
