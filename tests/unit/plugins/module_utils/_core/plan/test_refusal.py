@@ -63,7 +63,7 @@ def test_all_that_does_not_fit_is_named_at_once() -> None:
     assert [line for line in text.table(plan) if line.startswith("This does not fit either: ")] == [
         f"This does not fit either: {one}" for one in told[1:]
     ]
-    given = {"reached": [], "max_failures": 0, "must_fit": False}
+    given = {"looks": [], "reached": [], "max_failures": 0, "must_fit": False}
     assert Foreseen(given, [], plan, "").lines("7f", ["a", "c"], False, 5)[: len(told)] == [
         f"Warning: {one}" for one in told
     ]

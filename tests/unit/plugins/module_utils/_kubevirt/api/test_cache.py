@@ -107,3 +107,4 @@ def test_a_list_that_is_older_than_what_was_watched_meanwhile_changes_nothing() 
     server.list = listed  # type: ignore[method-assign]
     cache.refresh()
     assert names(cache) == ["a", "new"]
+    cache.stop()
