@@ -26,7 +26,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.hos
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ROLL_SPEC, answer_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, SliceEnd
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import check_owner, start
-from fleetsim.platform import ModelPlatform
+from fleetsim.platform import OURS, ModelPlatform
 from perturb.judge import plain
 from perturb.play import SLICES, Endless, Killed
 from perturb.request import Request, release_left
@@ -167,12 +167,17 @@ class Playbook:
         self.world.at(f"reboot {name}", self)
         self.world.act_on("reboot", name)
         before = machine.boot_id
-        fleet.at(fleet.clock + GOES_DOWN, partial(fleet.crash, name, IS_DOWN))
+        fleet.at(fleet.clock + GOES_DOWN, partial(self._goes_down, name))
         until = fleet.clock + PATIENCE
         while (machine.boot_id == before or not machine.up) and fleet.clock < until:
             yield
             self.sleep(2.0)
         return {}
+
+    def _goes_down(self, name: str) -> None:
+        if OURS not in self.world.fleet.machines[name].cordons:
+            self.world.say(f"{name} goes down for its reboot, and is in service")
+        self.world.fleet.crash(name, IS_DOWN)
 
     def step(self, state: str, name: str, **more: Any) -> Steps:
         """The action maintenance_host."""
