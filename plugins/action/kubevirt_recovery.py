@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.action.virt_recovery import ActionModule as Libvirts
@@ -18,5 +19,5 @@ class ActionModule(Libvirts):
     def _of_controller(self) -> dict[str, Any]:
         return {"roll_run": own_run()}
 
-    def _of_next(self, waited: float) -> dict[str, Any]:
-        return {"waited": waited}
+    def _of_next(self, result: Mapping[str, Any], waited: float) -> dict[str, Any]:
+        return {"watched": {**result["watched"], "seconds": waited}}

@@ -81,7 +81,7 @@ class ActionModule(ActionBase):
             result.pop("warned", None)
             if result.get("phase") != "Recovering":
                 break
-            args |= self._of_next(time.monotonic() - begun)
+            args |= self._of_next(result, time.monotonic() - begun)
         if why := unprotected(result, bool(self._task.check_mode)):
             raise AnsibleActionFail(plain(why))
         result["not_done"], result["asked"] = failure(result), asked
@@ -92,8 +92,9 @@ class ActionModule(ActionBase):
     def _of_controller(self) -> dict[str, Any]:
         return {"controller_uuid": own_uuid(), "roll_run": own_run()}
 
-    def _of_next(self, _waited: float) -> dict[str, Any]:
-        """Return the options that the next slice is given. `_waited`: seconds since the first one."""
+    def _of_next(self, _result: Mapping[str, Any], _waited: float) -> dict[str, Any]:
+        """Return the options that the next slice is given. `_result`: of the slice before; `_waited`: seconds since the
+        first one."""
         return {}
 
     def _of_peer(self, task_vars: Any) -> dict[str, Any]:

@@ -33,10 +33,12 @@ options:
   inventory_host:
     description: Name of the node in the inventory and in O(confirm). Default is O(node).
     type: str
-  waited:
-    description: Seconds since the first slice of this run. Set by the action plugin.
-    type: float
-    default: 0
+  watched:
+    description:
+      - RV(watched) of the slice before, and C(seconds), those since the first slice of this run. Set by the action
+        plugin.
+    type: dict
+    default: {}
   slice:
     description:
       - Seconds after which the module returns V(Recovering) if it is not done. The action plugin calls it again.
@@ -114,6 +116,13 @@ vms:
   returned: success
   type: list
   elements: dict
+watched:
+  description:
+    - What the first slice of this run saw of the node's own reports, in seconds since the epoch by its own clock.
+      C(lease), when its kubelet renewed its Lease; C(beat), when virt-handler reported; 0 without one. Only a report
+      that changes is a sign of life.
+  returned: success
+  type: dict
 run_id:
   description: ID of the run, O(run_id) or the time, with a random part.
   returned: success
@@ -129,6 +138,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.virtops.maintenance.plugins.module_utils import _kept
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import slice_seconds
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.nodes import Watched
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import SPEC, given_by
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.auth import AUTH_SPEC, auth_of
@@ -143,7 +153,7 @@ def main() -> None:
             "node": {"type": "str", "required": True},
             "inventory_host": {"type": "str"},
             **SPEC,
-            "waited": {"type": "float", "default": 0.0},
+            "watched": {"type": "dict", "default": {}},
             "slice": {"type": "int", "default": 15},
             "start_manual": {"type": "bool", "default": False},
             "lock_namespace": {"type": "str", "default": "default"},
@@ -166,7 +176,7 @@ def main() -> None:
             reason=params["reason"],
             seconds=slice_seconds(params["slice"]),
             **given_by(params),
-            waited=params["waited"],
+            watched=Watched(**{key: float(seconds) for key, seconds in params["watched"].items()}),
             ask=lambda: lives.check(params["playbook"]),
             starts=params["start_manual"],
             processes=lives.noted(params["playbook"]),

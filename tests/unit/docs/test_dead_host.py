@@ -14,7 +14,11 @@ import yaml
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.looks import CONTROLLER, View, judge
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.nodes import NodeSeen, judge_node
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.nodes import (
+    NodeSeen,
+    Watched,
+    judge_node,
+)
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.recovery.proof import confirmed, said_by_tasks
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.recovery import guard
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._recovery import failure
@@ -54,8 +58,10 @@ def test_the_table_has_each_way_in_which_a_host_looks() -> None:
 
     said = [seen(True, True, True), seen(False, True, True), seen(False, True), seen(guests=("web0",)), seen()]
     said.append(judge("host-a", [View(CONTROLLER, AT)], 2).text)
+    watched = Watched(100, 100)
     for ready, lease, beat in (("False", 0, 0), ("Unknown", 500, 0), ("Unknown", 100, 500), ("Unknown", 100, 100)):
-        said.append(judge_node(NodeSeen("n1", ready, 200.0, AT, beat, 900.0, "boot", lease)).text)
+        said.append(judge_node(NodeSeen("n1", ready, 200.0, AT, beat, 900.0, "boot", lease), watched).text)
+    said.append(judge_node(NodeSeen("n1", "Unknown", 200.0, AT, 100, 900.0, "boot", 500)).text)
     rows = re.findall(r"^ *\| `([^`]+)` \|", TEXT, re.MULTILINE)
     assert len(rows) == len(said) and all(row in text for row, text in zip(rows, said, strict=True))
     assert "could not look: ..." in TEXT and "could not look: " in str(View("host-b", AT, looked=False))

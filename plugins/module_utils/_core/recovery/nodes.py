@@ -20,8 +20,9 @@ from .proof import Proof
 from .told import in_status
 
 SCHEMA = 1
-# virt-handler reports every minute. So many seconds after the kubelet went silent it would have reported again.
-HEARTBEAT_DUE = 90.0
+# virt-handler reports every 60 to 132 s (KubeVirt: pkg/virt-handler/heartbeat). So many seconds after the kubelet went
+# silent it would have reported again, and the kubelet, which does so every 10 s, too.
+HEARTBEAT_DUE = 140.0
 # Seconds for which one run watches VMs: pods are collected within 20 s of the taint, and a guest boots.
 TIMEOUT = 600.0
 _STARTED = ("Manual", "Once")  # run strategies of VMs that somebody has started, and would again
@@ -54,14 +55,31 @@ class NodeSeen:
         return ", ".join(found)
 
 
-def judge_node(seen: NodeSeen) -> Judgement:
+@dataclass(frozen=True)
+class Watched:
+    """What the first slice of a run saw of the node's own reports, `lease` and `beat` as in NodeSeen, and how many
+    `seconds` ago that was. 0: it saw none, or this is the first."""
+
+    lease: float = 0.0
+    beat: float = 0.0
+    seconds: float = 0.0
+
+    def of_next(self, seen: NodeSeen) -> dict[str, float]:
+        """For the next slice, which has its own seconds."""
+        return {"lease": self.lease or seen.lease, "beat": self.beat or seen.beat}
+
+
+NOT_WATCHED = Watched()
+
+
+def judge_node(seen: NodeSeen, watched: Watched = NOT_WATCHED) -> Judgement:
     """How it looks by its condition, by its kubelet's Lease and by virt-handler's heartbeat. Its pods' readiness is
     told, and decides nothing: Kubernetes makes it from the condition of the node."""
-    judged = _judge(seen)
+    judged = _judge(seen, watched)
     return replace(judged, text=f"{judged.text} Seen: {seen}.")
 
 
-def _judge(seen: NodeSeen) -> Judgement:
+def _judge(seen: NodeSeen, watched: Watched) -> Judgement:
     name, at = seen.name, seen.at or "an unknown time"
     if seen.ready == "True":
         return Judgement(Looks.ALIVE, f"{name} is alive: it is Ready{f' since {seen.at}' if seen.at else ''}.")
@@ -69,16 +87,19 @@ def _judge(seen: NodeSeen) -> Judgement:
         return Judgement(
             Looks.NOT_READY, f"{name} is alive, but has not been Ready since {at}: its own kubelet says so."
         )
-    if seen.lease > seen.since:
+    # Only a report that changes is a sign of life: its time is that of the node's own clock, which may be ahead.
+    if watched.lease and seen.lease not in (0.0, watched.lease):
         return Judgement(Looks.NOT_READY, f"{name} is alive: its kubelet has renewed its Lease since {at}.")
-    if seen.beat > seen.since:
+    if watched.beat and seen.beat not in (0.0, watched.beat):
         text = f"{name}'s kubelet has been silent since {at}, but its virt-handler has not: its guests may be running."
         return Judgement(Looks.KUBELET_DEAD, text)
-    if seen.newest - seen.since < HEARTBEAT_DUE:
-        text = (
-            f"{name}'s kubelet has been silent since {at}. It takes up to two minutes to see whether its virt-handler"
-            " is silent too."
-        )
+    silent = f"{name}'s kubelet has been silent since {at}"
+    if watched.seconds < HEARTBEAT_DUE and max(seen.lease, seen.beat) > seen.since:
+        what = "its Lease" if seen.lease > seen.since else "virt-handler's report"
+        text = f"{silent}, but {what} has a later time, by its own clock. It takes up to three minutes to see whether"
+        return Judgement(Looks.NOT_KNOWN, f"{text} that changes.")
+    if max(watched.seconds, seen.newest - seen.since) < HEARTBEAT_DUE:
+        text = f"{silent}. It takes up to three minutes to see whether its virt-handler is silent too."
         return Judgement(Looks.NOT_KNOWN, text)
     age = f"; the kubelet's Lease is {max(0.0, seen.newest - seen.lease):.0f} s old" if seen.lease else ""
     text = f"{name} is probably dead: its kubelet and its virt-handler have been silent since {at}{age}."

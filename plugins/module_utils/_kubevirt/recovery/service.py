@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._core.recovery.looks import Judgement, Looks
 from ..._core.recovery.nodes import (
+    NOT_WATCHED,
     RECOVERING,
     TIMEOUT,
     GuestNow,
@@ -16,6 +17,7 @@ from ..._core.recovery.nodes import (
     NodeRecovery,
     NodeSeen,
     Verdict,
+    Watched,
     become,
     carried_on,
     judge_node,
@@ -41,7 +43,7 @@ _TRIES = 10  # times that a Node is looked at anew for what others write to it, 
 _PAUSE = 1.0
 _WOULD = "KubeVirt would start it on another node."
 _SPARE = 5.0  # seconds beyond those after which a Lease that is not renewed is a dead run's
-_SEEN_WITHIN = 180.0  # seconds for the next heartbeat of the other nodes, by which time is told
+_SEEN_WITHIN = 180.0  # seconds for which a node is watched that may be dead
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Request:
     proof: Proof | None = None
     confirm: str = ""
     said: Mapping[str, Any] = field(default_factory=dict)
-    waited: float = 0.0  # seconds, since the first slice
+    watched: Watched = NOT_WATCHED
     ask: Callable[[], None] = field(default=lambda: None)
     starts: bool = False  # VMs of Manual and Once, too
     processes: str = ""  # for the Lease, see _playbook/lives
@@ -74,11 +76,12 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
     try:
         node = DeadNode(client, request.node)
         seen = node.read()
-        if not acts or not may_write(judge_node(seen), read(node.notes, names.RECOVERY)):
+        if not acts or not may_write(judge_node(seen, request.watched), read(node.notes, names.RECOVERY)):
             found = _slice(request, node, seen, acts)
         else:
             found = _leased(request, client, node)
-        return {**found, "warnings": [*found.get("warnings", ()), *dict.fromkeys(node.unread)]}
+        warnings = [*found.get("warnings", ()), *dict.fromkeys(node.unread)]
+        return {**found, "watched": request.watched.of_next(seen), "warnings": warnings}
     finally:
         client.close()
 
@@ -140,10 +143,10 @@ def _slice(request: Request, node: DeadNode, seen: NodeSeen, acts: bool) -> dict
 
 
 def _recover(request: Request, node: DeadNode, seen: NodeSeen, acts: bool, until: float) -> dict[str, Any]:
-    judged, known = judge_node(seen), read(node.notes, names.RECOVERY)
+    judged, known = judge_node(seen, request.watched), read(node.notes, names.RECOVERY)
     if judged.lives:
         return _back(request, node, seen, judged, known, acts)
-    if judged.looks is Looks.NOT_KNOWN and acts and request.waited < _SEEN_WITHIN:
+    if judged.looks is Looks.NOT_KNOWN and acts and request.watched.seconds < _SEEN_WITHIN:
         time.sleep(max(0.0, min(until - time.monotonic(), 5.0)))
         return _result(request, RECOVERING, judged, known)
     if not judged.may_be_fenced:
@@ -193,7 +196,7 @@ def _watch(
     """Watch until each VM runs or stays, or the slice is over. The time is that of this run, whatever the cluster's
     says."""
     while True:
-        over = request.waited + request.seconds - (until - time.monotonic()) > TIMEOUT
+        over = request.watched.seconds + request.seconds - (until - time.monotonic()) > TIMEOUT
         now = node.guests_now(known.vms)
         rows = become(request.node, now, over, request.starts)
         phase = phase_of(rows, acts)

@@ -85,7 +85,8 @@ def test_an_api_that_does_not_answer_is_asked_again_as_the_same_run(monkeypatch:
     """The node that died may be one of the control plane's: its API comes back on another one."""
     asked: list[dict[str, Any]] = []
     away = {"failed": True, "error": "NoAnswer", "msg": "no answer"}
-    answers = iter([away, {"phase": "Recovering", "run_id": "r"}, away, away, {"phase": "Recovered", "run_id": "r"}])
+    goes_on = {"phase": "Recovering", "run_id": "r", "watched": {"lease": 5.0}}
+    answers = iter([away, goes_on, away, away, {"phase": "Recovered", "run_id": "r"}])
 
     def module(_action: Any, _name: str, args: Any, _vars: Any) -> dict[str, Any]:
         asked.append(dict(args))
@@ -102,5 +103,7 @@ def test_an_api_that_does_not_answer_is_asked_again_as_the_same_run(monkeypatch:
     result = made.run(None, {})
     assert result["phase"] == "Recovered" and len(asked) == 5
     assert len({args["run_id"] for args in asked[:2]}) == 1
+    assert [args.get("watched", {}).get("lease") for args in asked] == [None, None, 5.0, 5.0, 5.0]
+    assert 0 < asked[2]["watched"]["seconds"] < 60
     # Another run with the same id is another run: what that one proved proves nothing now.
     assert asked[0]["run_id"].startswith("4711-") and len(asked[0]["run_id"]) > len("4711-")
