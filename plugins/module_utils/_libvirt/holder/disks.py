@@ -212,12 +212,16 @@ class TargetVolumes:
             return pool
         raise DisksError(f"the target has no active storage pool at {folder} for {disk.device}")
 
-    def remove(self) -> None:
+    def remove(self, runs: bool) -> None:
         """The attempt failed just now: remove what it made. What somebody uses stays, noted.
 
+        `runs`: the VM runs at its source. One that is off there, and is defined here, may have run here until it
+        ended: then its last writes are in these files. One that runs there may be defined here as well: libvirt
+        writes the definition before the guest runs, and leaves it if that fails.
         No times are compared: the copy has changed the files, and until now they were in its use.
         """
-        self._remove(lambda _volume, _value: True)
+        if runs or not self._known_there():
+            self._remove(lambda _volume, _value: True)
 
     def remove_unfinished(self) -> list[str]:
         """The same of an attempt that ended some time ago: only what is surely its half copy.

@@ -369,6 +369,6 @@ class Job:
                 if settled.ok:
                     volumes.keep()
                 elif settled.at == order.node:
-                    volumes.remove()
+                    volumes.remove(runs=settled.reason is None)
         except (libvirt.libvirtError, LibvirtProblem, StoreError):
             return  # the notes stay: the next look of a drain or restore goes by them (records/disk_copies.py)

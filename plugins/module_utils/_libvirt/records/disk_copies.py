@@ -17,6 +17,10 @@ from ..store.names import MadeName, parse_name
 from ..store.volumes import StoreError
 
 _RUNS = frozenset({State.RUNNING, State.PAUSED})
+_MAY_BE_NEWER = (
+    "{name} is defined and off, as it is on {source}, and its disk was being copied there. If it ran there last, that"
+    " copy is the newer one: compare the two before you start it, then undefine it on the other host."
+)
 
 
 class DiskCopies:
@@ -75,6 +79,11 @@ class DiskCopies:
                 return False
             TargetVolumes(peer.conn, uuid, peer.store).finish()
             return True
+        self._left.pop((there.name, note), None)
+        if arrived is not None and not arrived.active and not here.active:
+            if any(map(copied_disks.is_half, copied_disks.read(peer.store, uuid).values())):
+                self._left[there.name, note] = [_MAY_BE_NEWER.format(name=here.name, source=self._source.name)]
+            return False
         others = [read for read in reads.values() if read.name != self._source.name]
         elsewhere = any(read.error or uuid in read.domains for read in others)
         if arrived is not None or (elsewhere and not here.active) or (here.job is not None and here.job.outgoing):

@@ -93,7 +93,7 @@ def test_what_was_deleted_behind_libvirts_back_is_no_hindrance(host: FakeHost) -
     host.pool.gone = {"web.qcow2"}
     come_back(host)
     host.pool.gone = {"other.qcow2"}
-    TargetVolumes(host, VM).remove()
+    TargetVolumes(host, VM).remove(runs=True)
     assert "web.qcow2" not in host.pool.volumes
 
 
@@ -223,12 +223,24 @@ def test_what_a_failed_copy_wrote_to_is_removed_unless_somebody_uses_it(host: Fa
     volumes.prepare([disk(host)])
     host.pool.volumes["web.qcow2"].ctime = next(CLOCK)
     host.domains[OTHER] = domain(OTHER, f"<source file='{disk(host).path}'/>")
-    volumes.remove()
+    volumes.remove(runs=True)
     assert list(host.pool.volumes) == ["web.qcow2"]
     host.domains = {VM: host.domains[OTHER]}  # its own, and off: a definition that was left
-    volumes.remove()
+    volumes.remove(runs=True)
     assert host.pool.volumes == {}
     assert host.notes == {}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_disk_of_a_vm_that_may_have_run_here_until_it_ended_stays(host: FakeHost, known: bool) -> None:
+    """It was switched over, and its source's libvirtd died before it undefined it. Then the guest went off here."""
+    volumes = TargetVolumes(host, VM)
+    volumes.prepare([disk(host)])
+    if known:
+        host.domains[VM] = domain(VM, f"<source file='{disk(host).path}'/>")
+    volumes.remove(runs=False)
+    assert list(host.pool.volumes) == (["web.qcow2"] if known else [])
+    assert list(host.notes) == ([NOTE] if known else [])
 
 
 def half_copied(host: FakeHost) -> Volume:
@@ -354,7 +366,7 @@ def test_a_disk_so_small_that_it_may_be_full_is_not_taken_for_one_just_made(host
 
 def test_an_attempt_that_failed_removes_only_what_it_is_noted_to_have_made(host: FakeHost) -> None:
     there = killed_as_it_made_a_volume(host)
-    TargetVolumes(host, VM).remove()
+    TargetVolumes(host, VM).remove(runs=True)
     assert host.pool.volumes["web.qcow2"] is there
 
 

@@ -239,6 +239,7 @@ def test_an_abort_of_one_attempt_aborts_no_other(held: dict[str, Any], order: di
     [
         (True, FinalPlace(True, "b"), ["stamp", "keep"]),
         (True, FinalPlace(False, "a"), ["forget", "remove"]),
+        (True, FinalPlace(False, "a", Reason.StoppedByItself), ["forget", "remove if not defined there"]),
         (True, FinalPlace(False, ""), []),
         (False, FinalPlace(True, "b"), []),  # what happened to the files since is not known
     ],
@@ -247,7 +248,10 @@ def test_the_disks_of_an_adopted_copy_are_seen_to(
     monkeypatch: pytest.MonkeyPatch, seen: bool, settled: FinalPlace, done: list[str]
 ) -> None:
     did: list[str] = []
-    volumes = SimpleNamespace(keep=lambda: did.append("keep"), remove=lambda: did.append("remove"))
+    volumes = SimpleNamespace(
+        keep=lambda: did.append("keep"),
+        remove=lambda runs: did.append("remove" if runs else "remove if not defined there"),
+    )
     monkeypatch.setattr(holder_job, "TargetVolumes", lambda *_a: volumes)
     monkeypatch.setattr(holder_job, "stamp_copies_left", lambda *_a, watched: did.append("stamp" * watched))
     monkeypatch.setattr(holder_job, "forget", lambda *_a: did.append("forget"))

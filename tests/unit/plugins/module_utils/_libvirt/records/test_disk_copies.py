@@ -172,6 +172,21 @@ def test_a_copy_that_may_go_on_is_not_touched(cleared: list[str], case: dict[str
     assert cleared == []
 
 
+@pytest.mark.parametrize("kind", ["half 1 2", 17])
+def test_a_copy_on_which_the_vm_may_have_run_last_stays_and_is_named(
+    cleared: list[str], monkeypatch: pytest.MonkeyPatch, kind: object
+) -> None:
+    """Off on both, defined on both: which disk has its last writes nobody can tell. A file left long ago is no copy."""
+    monkeypatch.setattr(disk_copies.copied_disks, "read", lambda _store, _uuid: {"/images/web.qcow2": kind})
+    it = half(State.SHUTOFF, State.SHUTOFF)
+    it.observe(None)
+    assert cleared == []
+    assert [text[:29] for text in it.disk_copies.warnings] == ["On b: web is defined and off,"] * (kind == "half 1 2")
+    it.observer.reads["b"].domains = seen(State.RUNNING)
+    it.observe(None)
+    assert (cleared, it.disk_copies.warnings) == ([], [])
+
+
 @pytest.mark.parametrize("third", [State.RUNNING, State.SHUTOFF])
 def test_of_a_vm_that_is_off_here_and_elsewhere_somebody_else_may_copy(cleared: list[str], third: State) -> None:
     half(State.SHUTOFF, None, third).observe(None)
