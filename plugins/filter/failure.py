@@ -51,14 +51,22 @@ _LINES = 5
 
 
 def failure(result: Mapping[str, Any], no_log: Any) -> str:
-    """Of a task file that could not be loaded there is no result."""
-    failed = [item for item in result.get("results") or () if item.get("failed")]
-    last = failed[-1] if failed else result
+    """Of a task file that could not be loaded there is no result. It raises nothing, whatever a module returned: in a
+    rescue that would be one more failure, of which nobody is told."""
+    last = _last_failed(result.get("results")) or result
     if last and no_log not in (False, None):
         return "its output is hidden (no_log)"
     text = str(last.get("msg") or "see above").strip()
-    errors = " ".join(map(str, (last.get("stderr_lines") or [])[-_LINES:]))
+    lines = last.get("stderr_lines")
+    errors = " ".join(map(str, lines[-_LINES:])) if isinstance(lines, list) else ""
     return ": ".join(filter(None, (text.removesuffix("."), errors)))
+
+
+def _last_failed(results: Any) -> Mapping[str, Any]:
+    """Of the items of a loop; empty: none. Modules have results of this name, too, which may be anything."""
+    items = results if isinstance(results, list) else ()
+    failed = [item for item in items if isinstance(item, Mapping) and item.get("failed")]
+    return failed[-1] if failed else {}
 
 
 class FilterModule:

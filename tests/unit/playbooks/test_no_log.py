@@ -1,4 +1,5 @@
-"""What a task of the user hides with no_log is in nothing that we say, record, report or send."""
+"""What a task of the user tells when it fails. What it hides with no_log is in nothing that we say, record, report or
+send."""
 
 from __future__ import annotations
 
@@ -48,3 +49,28 @@ def test_what_a_hook_hides_a_restore_does_not_tell(roll: Roll, fails: str) -> No
         code, text = roll.run("", "-e", "maintenance_hosts=host-a", playbook="restore", hooks="active")
         assert code == 2 and told in text.partition("host-a is not restored: ")[2], text
         assert ("SECRET" in text) is not bool(hides)
+
+
+# As ansible.builtin.dnf fails when a package cannot be downloaded.
+DNF = """#!/usr/bin/python
+from ansible.module_utils.basic import AnsibleModule
+AnsibleModule({}).fail_json(msg="Failed to download packages", results=["Installed: kernel"], stderr_lines="Errno 256")
+"""
+
+
+def test_a_module_that_returns_results_of_its_own_stops_only_its_host(roll: Roll) -> None:
+    """`results` of a loop are those of its items, and those of a module whatever it says."""
+    (roll.folder / "library").mkdir()
+    roll.write("library/like_dnf.py", DNF)
+    roll.write("ansible.cfg", "[defaults]\nlibrary = library\n")
+    for name in ("work.yml", "hook.yml"):
+        roll.write(name, "- name: Patch\n  like_dnf:\n")
+    code, text = roll.run("", "-e", json.dumps({"maintenance_hosts": "host-a", "maintenance_tasks": "work.yml"}))
+    assert code == 2
+    assert 'The roll stopped at host-a. In the task "Patch": Failed to download packages. host-a: ' in text
+    roll.steps_file.unlink()
+    code, text = roll.run("", playbook="restore", hooks="active")
+    assert code == 2
+    assert [one for one in roll.steps if one.endswith("active")] == ["host-a active", "host-b active"]
+    for host in ("host-a", "host-b"):
+        assert f"{host} is not restored: Failed to download packages" in text
