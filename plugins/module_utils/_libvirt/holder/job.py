@@ -78,7 +78,7 @@ class Job:
         self._withdrawn = False
         self._verdict: DeadlineVerdict | None = None
         self._user_abort = False
-        self._prepared = False
+        self._prepared = self._begun = False  # begun: libvirt is called, or was by another one
         self.probe = Probe(links.local(), order.uuid, lambda: changed(self), pace, order.settings.max_downtime_ms)
         self._measured: list[Rate] = []  # before it began
         self._asked = 0.0  # when QEMU was asked to measure for a second
@@ -243,6 +243,7 @@ class Job:
         self._ask_for_claim()
         self._check_runs(dom)
         first = self.bandwidth_mib
+        self._begun = True
         self.probe.start(first)
         devices = [disk.device for disk in disks]
         with copy_signs(self._links, self.order):
@@ -291,6 +292,7 @@ class Job:
     def _watch(self) -> AttemptEnd:
         """Look after a migration that nobody of ours waits for."""
         self._start()
+        self._begun = True
         self.probe.start(None)
         with copy_signs(self._links, self.order):
             settled = wait_for_final_place(self._links, self.local, self.order)
@@ -307,7 +309,7 @@ class Job:
         if settled.at == self.order.node:
             # A suspend of ours may come just after the job: nothing of ours comes after this.
             self.probe.end()
-            if not self._suspended:
+            if self._begun and not self._suspended:  # else its owner has paused it
                 stays = resume(self.local, self.order)
             error = "; ".join(p for p in (error, stays and f"it is paused: {stays}") if p)
         if self._suspended:

@@ -21,10 +21,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holde
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import outcome as holder_settle
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import probe as holder_probe
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.disks import DisksError
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import ClaimGone, Job
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import AttemptEnd, parse_order
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import FinalPlace
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.run.platform import _outcome
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.names import OutcomeName
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.store.volumes import StoreError
@@ -183,6 +185,24 @@ def test_what_its_owner_pauses_while_its_migration_is_prepared_stays_so(monkeypa
     ended = end(made)
     assert (guest.called, guest.now, ended.ok, ended.at) == (False, BY_USER, False, "a")
     assert ended.finding is not None and ended.finding.reason is Reason.StateNotLiveMigratable
+
+
+@pytest.mark.parametrize("fails", [DisksError("in the way"), ClaimGone("it was removed"), HostUnreachable("b", "late")])
+def test_what_its_owner_pauses_stays_so_where_the_preparation_fails(
+    monkeypatch: pytest.MonkeyPatch, fails: Exception
+) -> None:
+    """Without a call of ours nothing of ours can have paused it."""
+    guest = Guest()
+    made = job(guest, monkeypatch, order="migrate")
+
+    def prepare(_dom: Any) -> None:
+        guest.now = BY_USER
+        raise fails
+
+    monkeypatch.setattr(made, "_prepare", prepare)
+    guest.over.set()  # there is no job of it
+    ended = end(made)
+    assert (guest.called, guest.now, ended.ok, ended.at, ended.paused) == (False, BY_USER, False, "a", False)
 
 
 def test_a_store_that_is_not_as_it_should_be_is_no_lost_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
