@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import time
@@ -10,10 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from typing import Any
 from urllib.parse import urlsplit
 
 from ..._core.recovery.looks import View
-from ..host.connection import HostUnreachable, libvirt, open_connection
+from ..host.connection import HostUnreachable, LibvirtProblem, libvirt, open_connection
 from ..observe.peers import Threads
 from . import arp
 
@@ -29,33 +31,76 @@ def now() -> str:
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+class CouldNotLook(LibvirtProblem):
+    """An error of this host's own side: it is no sign about the other one."""
+
+    def __init__(self, address: str, why: object, hint: str = "") -> None:
+        super().__init__(f"it cannot be seen from here whether {address} answers: {why}{hint}")
+
+
 def answers(uri: str, patience: float = _CONNECT) -> tuple[bool, str]:
-    """(does the kernel of the host in this URI answer, what came of it). A refusal is an answer, too."""
+    """(does the kernel of the host in this URI answer, what came of it). A refusal is an answer, too. Raises
+    CouldNotLook."""
     parts = urlsplit(uri)
     address, port = parts.hostname, parts.port or _PORTS.get(parts.scheme.partition("+")[2] or "tls", 16514)
     if not address:
-        return False, f"{uri} names no host"
+        raise CouldNotLook("the host", f"{uri} names no host")
     with ThreadPoolExecutor(2) as pool:
         tried = [pool.submit(_port, address, one, patience) for one in dict.fromkeys((port, _PORTS["ssh"]))]
-    found = [one.result() for one in tried]
-    return next((one for one in found if one[0]), found[0])
+    for one in tried:
+        if one.exception() is None and one.result()[0]:
+            return one.result()
+    return tried[0].result()
 
 
 def _port(address: str, port: int, patience: float) -> tuple[bool, str]:
+    """(does a kernel answer on that port of one of the addresses, what came of it). Raises CouldNotLook where this
+    host could try none of them."""
+    silent, own = "", OSError("it has no address")
     try:
-        socket.create_connection((address, port), timeout=patience).close()
-    except ConnectionRefusedError:
-        return True, f"port {port} refuses"
-    except OSError as exc:
-        return False, f"port {port}: {exc.strerror or exc}"
-    return True, f"port {port} answers"
+        found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError) as exc:
+        hint = ". Name it in /etc/hosts here, or by its address in maintenance_peer_uri"
+        raise CouldNotLook(address, getattr(exc, "strerror", None) or exc, hint) from exc
+    for family, kind, _protocol, _name, where in found:
+        try:
+            with socket.socket(family, kind) as one:
+                one.settimeout(patience)
+                one.connect(where)
+            return True, f"port {port} answers"
+        except ConnectionError:
+            return True, f"port {port} refuses"
+        except OSError as exc:
+            if _is_silence(exc, family, where):
+                silent = silent or f"port {port}: {exc.strerror or exc}"
+            else:
+                own = exc
+    if not silent:
+        raise CouldNotLook(address, own.strerror or own)
+    return False, silent
+
+
+def _is_silence(exc: OSError, family: int, where: Any) -> bool:
+    """Does this error tell of the other host, or of the network between, and not of this host: of its sockets, its
+    firewall, its routes? "No route to host" may be either; a connect by UDP looks for a route, and sends nothing."""
+    if isinstance(exc, TimeoutError):
+        return True
+    if exc.errno not in (errno.EHOSTUNREACH, errno.ENETUNREACH):
+        return False
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as one:
+            one.connect(where)
+    except OSError:
+        return False
+    return True
 
 
 def serves(uri: str, patience: float) -> tuple[bool, str]:
-    """(does the libvirtd of the host in this URI answer, what came of it)"""
+    """(does the libvirtd of the host in this URI answer, what came of it). Raises CouldNotLook."""
     try:
         conn = open_connection(uri, timeout=patience)
     except HostUnreachable as exc:
+        answers(uri, min(patience, _CONNECT))  # can this host look at all?
         return False, f"libvirt: {exc.text}"
     with suppress(libvirt.libvirtError):
         conn.close()
@@ -74,12 +119,15 @@ class Guests:
 def look(by: str, uri: str, guests: Guests) -> View:
     """Look at the host in this URI: its kernel, its libvirtd, and, where the kernel is silent, its guests. `by`: the
     name of the host that looks. Storage that hangs is waited for at most _GROWS_IN + _LIBVIRT seconds."""
-    at = now()
-    alive, text = answers(uri)
+    at, looked = now(), True
+    try:
+        alive, text = answers(uri)
+    except CouldNotLook as exc:
+        alive, text, looked = False, str(exc), False
     connected, said = serves(uri, _LIBVIRT) if alive else (False, "")
     text = f"{text}, {said}" if said else text
     signs, silent = ((), "") if alive else _signs(guests)
-    return View(by, at, alive, connected, signs, f"{text}{silent}")
+    return View(by, at, alive, connected, signs, f"{text}{silent}", looked)
 
 
 def _signs(guests: Guests) -> tuple[tuple[str, ...], str]:
