@@ -234,7 +234,13 @@ class Peers:
         """A hint on how long to wait, and nothing else: what fails is left."""
         if not self._noted:
             return
-        silent = {name: _now() for name, host in self._hosts.items() if host.away}
+        now = _now()
+        silent = {
+            # Who takes connections may only be slow: its note runs out, and it gets the whole time again.
+            name: self._known.get(name, now) if host.is_connected else now
+            for name, host in self._hosts.items()
+            if host.away
+        }
         with suppress(OSError):
             temporary = f"{self._noted}.{os.getpid()}"
             with open(temporary, "w", encoding="utf-8") as stream:

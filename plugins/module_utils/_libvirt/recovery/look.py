@@ -32,7 +32,7 @@ def now() -> str:
 
 
 class CouldNotLook(LibvirtProblem):
-    """An error of this host's own side: it is no sign about the other one."""
+    """Whether a host answers could not be tried: no address, no route, a firewall of the peer that looks."""
 
     def __init__(self, address: str, why: object, hint: str = "") -> None:
         super().__init__(f"it cannot be seen from here whether {address} answers: {why}{hint}")

@@ -165,6 +165,29 @@ def test_one_that_never_answers_is_not_waited_for_at_length_in_each_slice(wires:
         peers.close()
 
 
+@pytest.mark.parametrize("connects", [True, False])
+def test_one_that_was_late_once_gets_its_whole_time_again(
+    wires: Wires, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, connects: bool
+) -> None:
+    """A read of it takes 30 s, for it is large: the short patience would never do. One that is off gets no more."""
+    (wires.slow if connects else wires.hang).add("c")
+    now, noted, found = [1000.0], str(tmp_path / "silent"), []
+    monkeypatch.setattr(module, "_now", lambda: now[0])
+
+    def waited(task: module.Task, patience: float) -> bool:
+        if found and patience > module.PATIENCE:
+            wires.over.set()
+        return wires.wait(task)
+
+    monkeypatch.setattr(module.Task, "wait", waited)
+    for _slice in range(14):
+        peers = wires.peers(noted)
+        found.append(errors(peers)["c"].rpartition(" within ")[2])
+        peers.close()
+        now[0] += 10.0
+    assert found == (["50 s", *["13 s"] * 11, "", ""] if connects else ["20 s", *["3 s"] * 13])
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"c": "x"}', '{"c": 1}', '{"c": 1e300}'])
 def test_a_note_that_is_damaged_or_old_is_none(wires: Wires, tmp_path: Path, text: str) -> None:
     (tmp_path / "silent").write_text(text, encoding="utf-8")
