@@ -24,6 +24,8 @@ def lines(result: Mapping[str, Any], check: bool) -> Iterator[str]:
     proof = result.get("proof") or {}
     if proof.get("kind") in {kind.value for kind in GONE} and result["phase"] != "Returned":
         yield f"{host}  Nobody switched it off: it is {Proof.from_dict(proof)}."
+    if result.get("protected_at") and result["phase"] != "Returned":
+        yield f"{host}  Its VMs are those that it had at {result['protected_at']}. protect records who came later."
     if result.get("booted"):
         yield f"{result['booted']}."
     for vm in result["vms"]:

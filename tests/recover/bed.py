@@ -109,17 +109,17 @@ class World:
             dom.run()
         return name
 
-    def protect(self, vms: Mapping[str, Mapping[str, Any]] | None = None, **other: Any) -> Kept:
+    def protect(self, vms: Mapping[str, Mapping[str, Any]] | None = None, host: str = DEAD, **other: Any) -> Kept:
         """What `protect` leaves with the quorum hosts, which are all peers up to three."""
-        peers = [name for name in self.names if name != DEAD]
+        peers = [name for name in self.names if name != host]
         about = {"guard": self.guarded, "hosts": peers, "keepers": peers[:3], **other}
         found = [
-            VM(n, n, DEAD, d.state(), 512, autostart=d.auto, **{"document": {"name": n}, **(vms or {}).get(n, {})})
-            for n, d in self.domains[DEAD].items()
+            VM(n, n, host, d.state(), 512, autostart=d.auto, **{"document": {"name": n}, **(vms or {}).get(n, {})})
+            for n, d in self.domains[host].items()
         ]
         xml = "<domain type='kvm'><name>{0}</name><uuid>{0}</uuid><memory>1</memory></domain>".format
         kept = Kept(
-            DEAD, self.wall(), "boot-1", **about, vms=found, definitions={vm.uuid: xml(vm.uuid) for vm in found}
+            host, self.wall(), "boot-1", **about, vms=found, definitions={vm.uuid: xml(vm.uuid) for vm in found}
         )
         protected.write(kept, [Host(self, HostConfig(name, name)) for name in peers[:3]])
         return kept
@@ -193,6 +193,8 @@ class Domain:
             self.active = True
             self.world.log.append(("runs", self.host, self._name))
 
+    saved = False  # it has a managed save
+
     def end(self) -> None:
         if self.active:
             self.active = False
@@ -226,8 +228,10 @@ class Domain:
     def autostart(self) -> int:
         return int(self.auto)
 
-    def undefineFlags(self, _flags: int) -> None:  # noqa: N802 - libvirt's name
+    def undefineFlags(self, flags: int) -> None:  # noqa: N802 - libvirt's name
         self.world.effect("undefine", self.host, self._name)
+        if self.saved and not flags & BINDING.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE:
+            raise fakes.LibvirtError("Refusing to undefine while domain managed save image exists")
         self.persistent = False
         if not self.active:
             self.world.domains[self.host].pop(self._name, None)

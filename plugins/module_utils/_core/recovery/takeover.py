@@ -134,14 +134,21 @@ def _known(vm: VM, seen: Sequence[Sighting], taken: Taken | None, silent: Sequen
     elif not vm.known:
         return Row(vm, Verdict.STAYS, finding=(vm.findings or (Finding(Reason.MigratableNotKnown),))[0])
     elif not vm.active:
-        return Row(vm, Verdict.OFF)
+        return Row(vm, Verdict.OFF, finding=_left(vm))
+    elif _left(vm) and seen:
+        return Row(vm, Verdict.OFF, seen[0].node)
     if silent:
         text = f"It may run on {', '.join(silent)}, which cannot be read."
         return Row(vm, Verdict.STAYS, finding=Finding(Reason.PeerUnreachable, text))
     if seen:
         text = f"It is also defined on {seen[0].node}, and is off there. This collection did not do that."
         return Row(vm, Verdict.STAYS, seen[0].node, Finding(Reason.MayStartTwice, text))
-    return None
+    return Row(vm, Verdict.STAYS, finding=_left(vm)) if taken is None and _left(vm) else None
+
+
+def _left(vm: VM) -> Finding | None:
+    """That it had left its host when that died: moved by a drain, or deleted by its owner."""
+    return next((one for one in vm.findings if one.reason is Reason.VMVanished), None)
 
 
 def _others(vm: VM, choice: Choice) -> Row | None:

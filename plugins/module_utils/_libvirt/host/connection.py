@@ -286,11 +286,13 @@ def with_hint(exc: Exception) -> str:
     return f"{text}. {hint}" if hint else text
 
 
-def keep_state() -> int:
+def keep_state(ran_elsewhere: bool = False) -> int:
     """Flags for undefining: the definition alone. NVRAM and TPM state are on storage that both hosts
-    share, or are the only copy: never ours to remove. Without the first flag libvirt refuses."""
+    share, or are the only copy: never ours to remove. Without the first flag libvirt refuses. `ran_elsewhere`: it
+    has run on another host since, so a state that was saved here is older than its disks, and goes."""
     keep_tpm = getattr(libvirt, "VIR_DOMAIN_UNDEFINE_KEEP_TPM", 0)  # since libvirt 8.9
-    return int(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | keep_tpm)
+    older = libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE if ran_elsewhere else 0
+    return int(libvirt.VIR_DOMAIN_UNDEFINE_KEEP_NVRAM | keep_tpm | older)
 
 
 def is_full(exc: Exception) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..._core.model.observation import VM, State
 from ..._core.model.policy import PolicyError
-from ..._core.model.record import NodeRecord, RecordError, VMRecord
+from ..._core.model.record import Ending, NodeRecord, RecordError, VMRecord
 from ..._core.reasons.reason import Finding, Reason
 from ..blockers.off import cold_findings
 from ..blockers.running import Runtime
@@ -57,16 +57,35 @@ def with_drained(kept: Kept | None, host: str, peers: Mapping[str, Host], facts:
         return kept
     record, definitions = copy
     kept = kept or Kept(host, record.started_wall, record.boot_id, sorted(peers), [])
+    after = record.started_wall >= kept.at
+    if not after and record.started_wall != kept.maintenance:
+        return kept  # a peer that was silent at the restore has it still
     protected = {vm.uuid: vm for vm in kept.vms}
     for uuid, xml in definitions.items():
         entry, vm = record.vms.get(uuid), protected.get(uuid)
-        newer = vm is not None and record.started_wall > kept.at and _disks(xml) != _disks(kept.definitions.get(uuid))
+        newer = vm is not None and after and _disks(xml) != _disks(kept.definitions.get(uuid))
         if entry is not None and (vm is None or newer):
             protected[uuid] = _vm(host, entry, xml, facts)
             kept.definitions[uuid] = xml
             for known in (kept.files, kept.volumes, kept.nvram):
                 known.pop(uuid, None)  # type: ignore[attr-defined]
-    return replace(kept, vms=list(protected.values()))
+    vms = [_as_left(vm, record.vms[vm.uuid], after) if vm.uuid in record.vms else vm for vm in protected.values()]
+    return replace(kept, vms=vms)
+
+
+def _as_left(vm: VM, entry: VMRecord, after: bool) -> VM:
+    """The VM as the drain left it. `after`: the drain began after `protect`. What it has stopped is started; what it
+    has moved may run out of this fleet by now."""
+    if entry.ending in (Ending.MOVED.value, Ending.COLD_MOVED.value):
+        text = f"The drain of {vm.node} moved it to {entry.attempts[-1].target if entry.attempts else 'another host'}."
+        return replace(vm, state=State.RUNNING, findings=(Finding(Reason.VMVanished, text),))
+    if entry.reason == Reason.VMVanished.value:
+        return replace(vm, state=State.SHUTOFF, findings=(entry.finding,) if entry.finding else ())
+    if entry.ending == Ending.GONE.value:
+        return replace(vm, state=State.SHUTOFF)
+    if after or entry.asked_to_stop:
+        return replace(vm, state=State.RUNNING if entry.was_active else State.SHUTOFF, autostart=entry.autostart)
+    return vm
 
 
 def _disks(xml: str | None) -> list[str] | None:

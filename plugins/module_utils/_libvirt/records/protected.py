@@ -32,7 +32,8 @@ class Kept:
     which a host with a guard asks. `lock`: its libvirt's lock manager, empty for none. `files`: by UUID the VM's
     files on shared storage, each with its `identity`; `volumes`: its other disks, each with its kind and identity.
     `nvram`: its path and content, of VMs whose host has it alone. `priorities`: by the rules of then. `addresses`: by
-    MAC, as the host knew them. `locked`: files on which it has seen the lock of another host's QEMU."""
+    MAC, as the host knew them. `locked`: files on which it has seen the lock of another host's QEMU. `maintenance`:
+    when the drain of the host began that was not restored then, UTC."""
 
     host: str
     at: str
@@ -49,6 +50,7 @@ class Kept:
     priorities: dict[str, int] = field(default_factory=dict)
     addresses: dict[str, list[str]] = field(default_factory=dict)
     locked: list[str] = field(default_factory=list)
+    maintenance: str = ""
 
     def refuse(self, refused: Mapping[str, Mapping[str, tuple[Finding, ...]]]) -> None:
         """Add hosts that cannot take a VM. `refused`: UUID -> host -> why."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from ..._core.claims.admission import quorum_hosts
@@ -85,6 +86,22 @@ class Fleet:
             new = {n: (Finding(Reason.PeerUnreachable, f"{n} {text}."),) for n in self.others if n not in kept.hosts}
             kept.refuse({vm.uuid: new for vm in kept.vms})
         return with_drained(kept, self.host, self.others, self.others[self._own].facts), unread
+
+    def missing(self, kept: Kept) -> list[VM]:
+        """VMs that ran on another host when that was protected, and that no host has now. They may have come to this
+        one since, which only its own `protect` would have recorded."""
+        found: dict[str, VM] = {}
+        for name in self.others:
+            keepers = [self.others[other] for other in quorum_hosts(set(self._all) - {name}) if other in self.others]
+            with suppress(RecordError):
+                theirs, _unread = protected.read(name, keepers)
+                found.update(
+                    {vm.uuid: _left(theirs, vm, self.host) for vm in theirs.vms if vm.active} if theirs else {}
+                )
+        for vm in kept.vms:
+            found.pop(vm.uuid, None)
+        seen = self.observe(found).sightings if found else {}
+        return [vm for uuid, vm in found.items() if uuid not in seen]
 
     def to_watch(self, kept: Kept, vms: Sequence[VM]) -> Guests:
         """The signs of life of these VMs that can be watched from here: their files and interfaces."""
@@ -246,6 +263,16 @@ class Fleet:
         except (HostUnreachable, libvirt.libvirtError):
             return False
         return True
+
+
+def _left(theirs: Kept, vm: VM, to: str) -> VM:
+    """A VM of another host that may have come to `to`."""
+    text = (
+        f"It ran on {theirs.host} at {theirs.at}, and no host has it now. If it has since come to {to}, start it"
+        f" elsewhere by hand: volume protect.{theirs.host}.N in pool virtops of {' and '.join(theirs.keepers)} has its"
+        " definition."
+    )
+    return replace(vm, node=to, findings=(Finding(Reason.VMVanished, text),))
 
 
 def _find(conn: Any, uuid: str) -> Any:

@@ -12,6 +12,7 @@ from ..._core.claims.admission import quorum_hosts
 from ..._core.decision.strategy import choose
 from ..._core.model.observation import VM
 from ..._core.model.policy import Policy
+from ..._core.model.record import NodeRecord, RecordError
 from ..blockers.off import nvram_stays
 from ..domain.xml import parse_domain
 from ..host.connection import libvirt
@@ -22,6 +23,7 @@ from ..observe.observe import Observer
 from ..observe.peers import open_peer
 from ..records import protected
 from ..records.protected import Kept
+from ..store.volumes import StoreError
 from . import arp, guard, image_locks, nvram, volumes
 from .look import now
 
@@ -61,6 +63,7 @@ def protect(
         macs = {mac for vm in kept.vms for _link, mac in arp.nics(kept.definitions.get(vm.uuid, ""), {})}
         kept.addresses = {mac: sorted(found) for mac, found in arp.table().items() if mac in macs}
         kept.locked = image_locks.seen(source, {vm.uuid for vm in kept.vms if vm.active})
+        kept.maintenance = _maintenance(source)
         asked = [(name, others[name].config.uri) for name in quorum]
         changed = guard.install(own.name, asked, guarded, acts)
         kept.guard = guard.installed(own.name)
@@ -86,6 +89,15 @@ def lock_manager(conf: str = QEMU_CONF) -> str:
     except OSError:
         return ""
     return found.group(1) if found and found.group(1) != "nop" else ""
+
+
+def _maintenance(source: Host) -> str:
+    """When the drain began that is not restored, UTC; empty: none, or its record cannot be read."""
+    try:
+        text = source.store.read_record("record")
+        return "" if text is None else NodeRecord.from_json(text).started_wall
+    except (StoreError, RecordError):
+        return ""
 
 
 def _leave(source: Host, vm: VM, kept: Kept) -> None:

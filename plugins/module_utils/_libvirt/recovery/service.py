@@ -99,6 +99,7 @@ def recover(request: Request, acts: bool) -> dict[str, Any]:
                 f"nobody has the definitions of {request.host}'s VMs ({', '.join(unread or fleet.quorum_hosts)}): the"
                 " playbook protect stores them there while a host is up. Start its VMs by hand, from your own copies"
             )
+        kept.vms += fleet.missing(kept)
         try:
             return _start_all(request, fleet, kept, judged, proof, acts)
         except HostAnswers as exc:
@@ -221,7 +222,7 @@ def _back(request: Request, fleet: Fleet, judged: Judgement, known: Recovery | N
         request.ask()
         if back.fate is Fate.REMOVED:
             try:
-                host.domain(back.vm.uuid).undefineFlags(keep_state())
+                host.domain(back.vm.uuid).undefineFlags(keep_state(ran_elsewhere=True))
             except (HostUnreachable, libvirt.libvirtError) as exc:
                 text = f"Its definition on {request.host} could not be removed: {exc}. Run recover again."
                 backs[number] = replace(back, fate=Fate.WAITS, message=text)

@@ -226,11 +226,8 @@ class Actor:
             # A move that was cut off before its end: there it would be gone once it is off.
             self._define(action.target, there)
         if not dom.isActive():
-            flags = keep_state()
-            if action.do is Do.CLEAN_SOURCE:
-                # It runs there: a state saved here is older. Of one that is off it is the state.
-                flags |= libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
-            dom.undefineFlags(flags)
+            # Of one that moved while it was off, what is saved here is its state.
+            dom.undefineFlags(keep_state(ran_elsewhere=action.do is Do.CLEAN_SOURCE))
 
     def _define(self, where: str, dom: Any) -> None:
         """Make it persistent there, and do not believe it before it is read."""

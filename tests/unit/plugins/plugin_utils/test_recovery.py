@@ -56,6 +56,11 @@ def test_each_vm_is_one_line_or_none(phase: str, row: dict[str, str], check: boo
     assert list(lines(result(phase, row), check)) == ([] if text is None else [f"a  {text}"])
 
 
+def test_of_when_the_vms_are_is_said() -> None:
+    (text, _row) = lines(result("Recovered", vm("runs"), protected_at="T0"), False)
+    assert text == "a  Its VMs are those that it had at T0. protect records who came later."
+
+
 @pytest.mark.parametrize(
     ("found", "words"),
     [

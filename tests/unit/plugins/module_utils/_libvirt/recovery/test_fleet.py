@@ -226,6 +226,14 @@ def test_a_definition_that_libvirt_does_not_let_go_of_holds_up_no_other_vm(world
     assert recover(world)["phase"] == "Returned" and not world.domains[DEAD]
 
 
+def test_what_a_drain_had_saved_on_a_host_that_is_back_does_not_keep_its_definition(world: World) -> None:
+    world.cut_power()
+    go(world)
+    world.domains[DEAD]["db"].saved = True
+    world.power_on()
+    assert recover(world)["phase"] == "Returned" and not world.domains[DEAD]
+
+
 NETWORK = "<source protocol='nbd' name='{0}'><host name='192.0.2.9'/></source>"
 ON_FILE = "<source file='/shared/{0}.img'/>"
 
@@ -271,6 +279,71 @@ def test_of_protect_and_a_drain_the_newer_one_is_believed_where_the_disks_differ
         world.cut_power()
         told = {row["name"]: row["verdict"] for row in go(world)["vms"]}
         assert told == {"db": verdict, "web": "runs"}
+
+
+LATER, EARLIER = "2026-11-27T23:00:00Z", "2026-11-27T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("about", "at", "told"),
+    [
+        ({"ending": "moved"}, "", ("stays", "VMVanished")),  # it may run out of this fleet
+        ({"ending": "moved"}, "c", ("runs", "")),
+        ({"ending": "moved"}, "c off", ("off", "")),
+        ({"ending": "gone", "reason": "VMVanished"}, "", ("off", "VMVanished")),
+        ({"ending": "gone", "reason": "StoppedByItself"}, "", ("off", "")),
+        ({"ending": "stopped", "stop_way": "shutdown"}, "", ("runs", "")),
+        ({"was_active": False}, "", ("off", "")),
+    ],
+)
+@pytest.mark.parametrize("protected", [True, False])
+def test_what_had_left_its_host_before_that_died_is_not_started(
+    protected: bool, about: dict[str, Any], at: str, told: tuple[str, str]
+) -> None:
+    """A drain's record is newer than what protect found: its owner has moved the VM on, deleted or stopped it."""
+    world = fresh()
+    with bed.below(world):
+        if not protected:
+            world.domains[DEAD].pop("db")
+        world.protect()
+        left_by_a_drain(world, NETWORK, LATER, "db", **{"autostart": False, **about})
+        world.cut_power()
+        if at:
+            world.vm("db", host="c", active=at == "c")
+        (row,) = [row for row in go(world)["vms"] if row["name"] == "db"]
+        assert (row["verdict"], row["reason"]) == told
+        assert elsewhere(world, "db") == (["b"] if not at and told[0] == "runs" else ["c"] if at == "c" else [])
+
+
+def test_what_came_to_the_host_since_its_last_protect_is_named(world: World) -> None:
+    """A drain moved it there. Its old host was protected when it ran there; nobody knows that it was on this one."""
+    for name, active in (("late", True), ("lives", True), ("off", False)):
+        world.vm(name, host="b", active=active)
+    world.protect(host="b")
+    for name in ("late", "off"):
+        world.domains["b"].pop(name)
+        world.vm(name)
+    world.cut_power()
+    result = go(world)
+    rows = {row["name"]: (row["verdict"], row["reason"]) for row in result["vms"]}
+    assert rows == {"db": ("runs", ""), "web": ("runs", ""), "late": ("stays", "VMVanished")}
+    assert result["phase"] == "Blocked" and not elsewhere(world, "late")
+
+
+@pytest.mark.parametrize(("maintenance", "verdicts"), [(EARLIER, ["runs", "runs"]), ("", ["off"])])
+def test_the_record_of_a_drain_counts_in_its_maintenance_and_not_when_that_is_over(
+    maintenance: str, verdicts: list[str]
+) -> None:
+    """protect ran in the middle of it, when db was stopped and old was away. Or it ran after the restore, which did not
+    reach the peer that has the copy."""
+    world = fresh()
+    with bed.below(world):
+        world.vm("db", autostart=False, active=False)
+        world.protect(maintenance=maintenance)
+        left_by_a_drain(world, NETWORK, EARLIER, "db", "old", stop_way="shutdown", autostart=False)
+        world.cut_power()
+        rows = {row["name"]: row["verdict"] for row in go(world)["vms"]}
+        assert [rows[name] for name in ("db", "old") if name in rows] == verdicts
 
 
 @pytest.mark.parametrize(
