@@ -95,9 +95,8 @@ class Fleet:
             keepers = [self.others[other] for other in quorum_hosts(set(self._all) - {name}) if other in self.others]
             with suppress(RecordError):
                 theirs, _unread = protected.read(name, keepers)
-                found.update(
-                    {vm.uuid: _left(theirs, vm, self.host) for vm in theirs.vms if vm.active} if theirs else {}
-                )
+                ran = [vm for vm in theirs.vms if vm.active] if theirs is not None else []
+                found.update({vm.uuid: _left(theirs, vm, self.host) for vm in ran})
         for vm in kept.vms:
             found.pop(vm.uuid, None)
         seen = self.observe(found).sightings if found else {}
