@@ -171,8 +171,8 @@ class ActionModule(ActionBase):
         while True:
             asks = playbook()[1]
             if watch and self._state == "admitted":
-                # Who rests waits for the time alone, and not for another worker.
-                works = others_work() or watch.get("rests") is not None
+                # Who rests waits for the time alone, and who waits for hosts of others for those: for no other worker.
+                works = others_work() or any(watch.get(since) is not None for since in ("rests", "since"))
                 alone = None if works else alone or time.monotonic()
                 watch["alone_for"] = time.monotonic() - alone if alone else 0.0
                 # Each call costs a start of the module, on every host that waits.

@@ -49,6 +49,7 @@ class World:
     wrong: dict[str, None] = field(default_factory=dict)
     lose_answer: str = ""  # of the next write: what is told of it
     silent_until: float = 0.0
+    silent_host: tuple[str, float] = ("", 0.0)  # and until when it does not answer
     arg: object = None  # of the fault that is played now
     second: Case | None = None  # another one, so many points later
     not_ready: bool = False  # the preflight finds a blocker on each host
@@ -180,5 +181,8 @@ class Store:
         self._reach("read fleet")
         machines = self._world.fleet.machines
         out = {name: "is cordoned" for name, machine in machines.items() if machine.cordons}
-        out |= {name: "is down" for name, machine in machines.items() if not machine.up}
-        return record.Fleet(sorted(machines), out)
+        name, until = self._world.silent_host
+        silent = {name for name, machine in machines.items() if not machine.up}
+        silent |= {name} if self._world.fleet.clock < until else set()
+        out |= dict.fromkeys(silent, "does not answer")
+        return record.Fleet(sorted(machines), out, silent=frozenset(silent))

@@ -22,7 +22,14 @@ FAULTS: dict[str, Callable[[World, Playbook, str], None]] = {}
 AFTER = 90.0  # s: what failed for a while works again
 AGAIN = 4  # how often the same command is given
 ABORT_STEPS = (2, 8, 1000)  # after which of its steps an abort is cut off, or as soon as it has given a host back
-MOMENTS = ("written", "lost_answer", "others_go_on", "second", "drain_by_hand")  # over when they are seen
+MOMENTS = (
+    "written",
+    "lost_answer",
+    "others_go_on",
+    "second",
+    "drain_by_hand",
+    "silent_host",
+)  # over when they are seen
 
 
 def fault(act: Callable[[World, Playbook, str], None]) -> Callable[[World, Playbook, str], None]:
@@ -94,6 +101,12 @@ def lost_answer(world: World, _who: Playbook, _what: str) -> None:
 def silent(world: World, _who: Playbook, _what: str) -> None:
     """No quorum host answers."""
     world.silent_until = world.fleet.clock + world.arg
+
+
+@fault
+def silent_host(world: World, _who: Playbook, _what: str) -> None:
+    """One of the fleet that is not rolled is slow."""
+    world.silent_host = "z", world.fleet.clock + world.arg
 
 
 @fault
@@ -216,6 +229,8 @@ def cases(run: Rolled) -> Iterator[Case]:
         if what in ("read roll", "read fleet", "write roll"):
             for seconds in (0.004, 10.0, 80.0):
                 yield Case("silent", at, seconds)
+        if what == "read fleet":
+            yield from (Case("silent_host", at, seconds) for seconds in (0.004, 10.0))
         if what == "write roll":
             yield from (Case("lost_answer", at, told) for told in ("nothing", "changed"))
             yield Case("written", at)

@@ -199,7 +199,8 @@ OWN_DRAIN = "has a drain of its own"
 @dataclass(frozen=True)
 class Fleet:
     """All hosts that may be out, and those that are: name -> why. `busy`: of these, somebody is at
-    work who will end, a drain or restore for example. `labels`: of the hosts, where the platform has them. `exist`: all
+    work who will end, a drain or restore for example. `silent`: of these, it does not answer or is not ready now,
+    and that is all. `labels`: of the hosts, where the platform has them. `exist`: all
     that there are, also those that run no VMs; None: the platform does not know. `left`: hosts, out or not, that were
     replaced or removed while they were drained, and what is left of it. `elsewhere`: a roll that is not over, whose
     record is on hosts (`kept_on`) where by this inventory none belongs. `quorum_hosts`: those that have the record, of
@@ -214,6 +215,7 @@ class Fleet:
     elsewhere: Roll | None = None
     kept_on: Sequence[str] = ()
     quorum_hosts: Sequence[str] = ()
+    silent: frozenset[str] = frozenset()
 
     def gone(self, hosts: Sequence[str]) -> list[str]:
         """The hosts that were removed: nobody can bring them back."""

@@ -17,6 +17,8 @@ from .terms import Terms
 LEFT_AFTER = 60.0
 # Seconds from the note that a host is to reboot: in 45 of them a playbook may still ask it to (owner.FRESH).
 GOES_DOWN = 60.0
+# Seconds for which a host that is silent is waited for, before the next one is not begun for it.
+SILENT_FOR = 120.0
 
 
 @dataclass(frozen=True)
@@ -278,12 +280,13 @@ def _place(
 def _no_place(
     roll: Roll, host: str, fleet: Fleet, limit: out_together.Limit, now: str, in_vain: bool, left: bool
 ) -> Verdict:
-    """It waits for hosts that somebody brings back. If nobody works on them, it is not begun."""
+    """It waits for hosts that somebody brings back, and for those that are silent. If nobody works on them, it is not
+    begun."""
     out, waiting = limit.out, roll.in_stage(Stage.WAITING)
     own = [name for name in out if name in roll.hosts and roll.hosts[name].is_out]
     coming = [name for name in out if name in waiting]
     under_way = [name for name in own if roll.hosts[name].stage is not Stage.FAILED]
-    others = [name for name in out if name in fleet.busy]
+    others = [name for name in out if name in fleet.busy | fleet.silent]
     if under_way and left:
         new = roll
         for name in under_way:

@@ -142,12 +142,15 @@ def turn(
     """
     since = notes.get("since")
     rests, rests_for, watched = notes.get("rests"), notes.get("rests_for", 0), notes.get("watched", False)
+    silent = notes.get("silent", {})
     while True:
         found, seen = store.read()
         roll = check_run(found, run, State.STOPPED, State.PAUSED, State.ENDED)
         waits = host in roll.hosts and roll.hosts[host].stage is Stage.WAITING
         fleet = store.fleet() if waits else Fleet(())
         now = clock.now()
+        silent = {name: silent.get(name, now) for name in fleet.silent.difference(roll.out)}
+        fleet = replace(fleet, silent=frozenset(name for name, at in silent.items() if now - at <= rules.SILENT_FOR))
         in_vain = since is not None and now - since > patience
         left = notes.get("alone_for", 0.0) > rules.LEFT_AFTER
         done = len(roll.in_stage(Stage.DONE))
@@ -160,7 +163,7 @@ def turn(
             rests, rests_for = (now if rests is None else rests, done) if verdict.rests else (None, 0)
             since = (now if since is None else since) if verdict.for_others else None
             if now >= until:
-                watch = {"since": since, "rests": rests, "rests_for": rests_for, "watched": watched}
+                watch = {"since": since, "rests": rests, "rests_for": rests_for, "watched": watched, "silent": silent}
                 return _answer(verdict, roll, watch=watch, is_next=is_next)
             _until_changed(store, roll, clock, now, 1 if is_next else _FAR)
             continue

@@ -29,7 +29,7 @@ class RollOfCluster(RollLease):
         """Nodes that run VMs, or would if they worked: the label is there in either case."""
         nodes, _version = self._client.list(f"{names.CORE}/nodes")
         found: dict[str, str] = {}
-        busy = set()
+        busy, silent = set(), set()
         fleet = [node for node in nodes if names.SCHEDULABLE in facts.labels(node)]
         for node in fleet:
             name = node["metadata"]["name"]
@@ -38,9 +38,11 @@ class RollOfCluster(RollLease):
             why = _out(node)
             if why:
                 found[name] = why
+                silent |= set() if cordoned(node) else {name}
         labels = {node["metadata"]["name"]: facts.labels(node) for node in fleet}
         there = frozenset(node["metadata"]["name"] for node in nodes)
-        return Fleet([*labels], found, frozenset(busy), labels, there, self._left_behind(nodes))
+        left = self._left_behind(nodes)
+        return Fleet([*labels], found, frozenset(busy), labels, there, left, silent=frozenset(silent))
 
     def _left_behind(self, nodes: list[Obj]) -> dict[str, str]:
         """Node -> a sentence on its recovery, or on what a drain before its deletion left. It is only reported: without

@@ -236,6 +236,7 @@ class RollVolumes:
             kept_on=others if elsewhere else (),
             left=self._recovered(found),
             quorum_hosts=tuple(self._quorum),
+            silent=frozenset(errors),
         )
 
     def _recovered(self, names: Mapping[str, Iterable[str]]) -> dict[str, str]:

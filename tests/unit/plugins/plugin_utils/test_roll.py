@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -9,11 +10,12 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from ansible import constants
 
+from ansible_collections.virtops.maintenance.plugins.action import maintenance_roll
 from ansible_collections.virtops.maintenance.plugins.action.maintenance_roll import ActionModule
 from ansible_collections.virtops.maintenance.plugins.module_utils._playbook import lives
 from ansible_collections.virtops.maintenance.plugins.plugin_utils import _controller, _roll
@@ -111,6 +113,26 @@ def test_a_worker_that_waits_does_not_work(monkeypatch: pytest.MonkeyPatch) -> N
     first, second = worker("waits"), worker("works")
     assert asked(first) == "True"
     second.communicate("\n")
+
+
+@pytest.mark.parametrize("waits", [{"since": 5.0}, {"rests": 5.0}, {}])
+def test_who_waits_for_no_worker_of_its_playbook_calls_none_left(
+    monkeypatch: pytest.MonkeyPatch, waits: dict[str, float]
+) -> None:
+    """Two hosts wait for a drain of others. When that is over one of them begins, and in the slice of the other one it
+    was called left, and failed."""
+    action, asked, hours = ActionModule.__new__(ActionModule), [], itertools.count(1.0, 3600.0)
+    action._state, action._report = "admitted", SimpleNamespace(roll=lambda _result: None)
+    monkeypatch.setattr(maintenance_roll, "others_work", lambda: False)
+    monkeypatch.setattr(maintenance_roll.time, "monotonic", lambda: next(hours))
+
+    def call(args: dict[str, Any]) -> dict[str, Any]:
+        asked.append(args["watch"].get("alone_for", 0.0))
+        ended = "final" if len(asked) == 3 else "out_of_time"
+        return {"ended": ended, "watch": {"since": None, "rests": None, **waits}}
+
+    action._until_final(call, {}, 0.0, False)
+    assert (asked[-1] > 0) is not bool(waits)
 
 
 def test_a_wait_is_told_once_and_the_next_host_of_all_tells_it_again() -> None:

@@ -208,6 +208,8 @@ def test_nobody_waits_for_a_host_that_nobody_works_on() -> None:
     assert "maintenance_max_unavailable" in verdict.message
     assert "maintenance_count_others=false" in verdict.message
     assert verdict.roll is not None and verdict.roll.state is State.STOPPED
+    for_now = turn(new(), "a", Fleet((*HOSTS, "x"), {"x": "does not answer"}, silent=frozenset({"x"})))
+    assert (for_now.answer, for_now.for_others) == (Answer.WAIT, True)
 
 
 def test_a_host_that_is_out_already_comes_first_and_needs_no_further_place() -> None:

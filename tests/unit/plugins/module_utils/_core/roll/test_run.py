@@ -572,6 +572,49 @@ def test_waiting_for_others_has_an_end(store: Store, time: Time) -> None:
     assert store.roll.state is State.STOPPED
 
 
+@pytest.mark.parametrize(("seconds", "answer"), [(0.0, "go"), (100.0, "go"), (10000.0, "closed")])
+def test_a_host_that_is_silent_for_a_moment_does_not_end_the_roll(
+    store: Store, time: Time, seconds: float, answer: str
+) -> None:
+    """One look has shown it, in whichever slice. One that stays silent is waited for as long as SILENT_FOR."""
+    begin(store, time, "mine")
+    began = time.at
+    mute, well = Fleet((*HOSTS, "x"), {"x": "does not answer"}, silent=frozenset({"x"})), Fleet((*HOSTS, "x"))
+    store.fleet = lambda: mute if time.at <= began + seconds else well  # type: ignore[method-assign]
+    notes: dict[str, Any] = {}
+    said = ""
+    while True:
+        found = run.turn(store, "a", "mine", "boot", time.clock(), time.at + 20, notes, 3600.0)
+        if found["ended"] == "final":
+            break
+        notes, said = found["watch"], found["message"]
+    assert found["answer"] == answer
+    assert seconds < 20 or said == "a waits: 1 host may be out at once, and this one is: x (does not answer)"
+    assert time.at - began < rules.SILENT_FOR + 10
+    assert answer != "closed" or time.at - began > rules.SILENT_FOR
+
+
+def test_each_silent_host_has_its_own_time(store: Store, time: Time) -> None:
+    """x is dead for long, and a while it reboots: both say nothing of a that is slow for a moment when it is done."""
+    ask = Ask(id="mi", run="mine", hosts=HOSTS, terms=Terms(max_unavailable="2"))
+    run.begin(store, ask, time.clock(), time.at, {})
+    admit(store, time, "a", "mine")
+    began = time.at
+
+    def fleet() -> Fleet:
+        mute = ("x", "a") if time.at - began < 320 else ("x",)
+        return Fleet((*HOSTS, "x"), dict.fromkeys(mute, "does not answer"), silent=frozenset(mute))
+
+    def every() -> None:
+        if time.at - began >= 300:
+            time.every = lambda: None
+            to_the_end(store, time, "a")
+
+    store.fleet, time.every = fleet, every  # type: ignore[method-assign]
+    found = run.turn(store, "b", "mine", "boot", time.clock(), time.at + 1000, {}, 3600.0)
+    assert found["answer"] == "go" and 320 <= time.at - began < 330
+
+
 def test_who_rests_counts_its_own_seconds_from_slice_to_slice(store: Store, time: Time) -> None:
     """The wall clock of this test stands still, as that of a host may be an hour ahead."""
     ask = Ask(id="mi", run="mine", hosts=HOSTS, terms=Terms(soak=100.0))

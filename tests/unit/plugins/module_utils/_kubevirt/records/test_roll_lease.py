@@ -1,8 +1,9 @@
-"""The record of a large roll fits into the annotation of its Lease."""
+"""The record of a large roll fits into the annotation of its Lease; and which nodes are out beside it."""
 
 from __future__ import annotations
 
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rec
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.objects import names
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.lease_notes import left_behind
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll import RollLease
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll_fleet import RollOfCluster
 
 NOW = "2026-01-01T00:00:00Z"
 MOST = 256 * 1024  # the annotations of one object, Kubernetes' TotalAnnotationSizeLimitB
@@ -51,3 +53,17 @@ def test_a_lease_that_somebody_has_written_into_ends_no_roll(text: str) -> None:
     lease = {"metadata": {"name": "virtops-maintenance-n9", "annotations": notes}}
     found = left_behind([lease], [], Api())  # type: ignore[arg-type]
     assert "not readable" in found["n9"]
+
+
+def test_a_node_that_is_not_ready_or_not_schedulable_just_now_is_silent() -> None:
+    """One that somebody cordoned stays out whatever its kubelet says."""
+
+    def node(name: str, ready: str = "True", label: str = "true", **spec: Any) -> dict[str, Any]:
+        status = {"conditions": [{"type": "Ready", "status": ready}]}
+        return {"metadata": {"name": name, "labels": {names.SCHEDULABLE: label}}, "spec": spec, "status": status}
+
+    nodes = [node("n1"), node("n2", ready="Unknown"), node("n3", label="false"), node("n4", unschedulable=True)]
+    nodes.append(node("n5", ready="Unknown", unschedulable=True))
+    api: Any = SimpleNamespace(list=lambda path: (nodes if path.endswith("/nodes") else [], ""))
+    fleet = RollOfCluster(api, "default").fleet()
+    assert (fleet.out.keys(), fleet.silent) == ({"n2", "n3", "n4", "n5"}, {"n2", "n3"})

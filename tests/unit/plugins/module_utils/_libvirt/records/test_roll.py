@@ -232,7 +232,7 @@ def test_cordoned_and_silent_hosts_are_out() -> None:
     hosts.volumes["b"] = {"cordon": ""}
     fleet = volumes(hosts).fleet()
     assert fleet.out == {"a": "has a drain of its own", "b": "cordoned by others", "c": "does not answer"}
-    assert fleet.busy == {"a"}
+    assert (fleet.busy, fleet.silent) == ({"a"}, {"c"})
     assert fleet.quorum_hosts == ("a", "b", "c")
 
 
