@@ -174,18 +174,15 @@ class NodeLifecycle:
         self._collecting.discard(name)
         for pod in self._pods(name):
             meta = pod["metadata"]
-
-            def failed(obj: Obj) -> None:
-                obj["status"]["phase"] = "Failed"
-
-            self._store.change(PODS, meta["namespace"], meta["name"], failed)
+            self._store.change(PODS, meta["namespace"], meta["name"], words.failed)
             self._store.delete(PODS, meta["namespace"], meta["name"])
 
 
 def reboot(world: World, name: str, off: float = 30.0, starts: float = 20.0) -> None:
     """Off for so long, then its kubelet reports with another boot id, and later virt-handler does.
 
-    Its device plugins miss its first heartbeat: until the second one KubeVirt lets no VM go there.
+    Its device plugins miss its first heartbeat: until the second one KubeVirt lets no VM go there. Its kubelet tells
+    that the guests of before have ended, and goes on with the removal of pods.
     """
 
     def boot() -> None:
@@ -200,6 +197,9 @@ def reboot(world: World, name: str, off: float = 30.0, starts: float = 20.0) -> 
             words.set_condition(obj, "Ready", "True", reason="KubeletReady", lastTransitionTime=stamp)
 
         world.store.change(NODES, "", name, up)
+        for pod in world.store.all(PODS):
+            if pod["spec"].get("nodeName") == name and not words.final(pod) and _ends_with_its_node(pod):
+                world.store.change(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"], words.failed)
         world.later(starts, handler)
 
     def handler() -> None:
@@ -216,6 +216,11 @@ def reboot(world: World, name: str, off: float = 30.0, starts: float = 20.0) -> 
 
     world.store.change(NODES, "", name, down)
     world.later(off, boot)
+
+
+def _ends_with_its_node(pod: Obj) -> bool:
+    """Its containers are not started again."""
+    return words.is_launcher(pod) or bool(pod["metadata"].get("deletionTimestamp"))
 
 
 def _cordoned(node: Obj) -> bool:

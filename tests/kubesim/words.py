@@ -69,6 +69,11 @@ def completed(pod: Obj) -> None:
     set_condition(pod, "Ready", "False", reason="PodCompleted")
 
 
+def failed(pod: Obj) -> None:
+    """Its containers ended with their node."""
+    pod["status"]["phase"] = "Failed"
+
+
 def enter(obj: Obj, new: str, stamp: str) -> None:
     """A new phase, with its time."""
     status = obj.setdefault("status", {})

@@ -346,6 +346,19 @@ def test_a_node_that_boots_is_closed_until_the_second_heartbeat_of_its_virt_hand
         sim.until(lambda: label() == "true", 20)
 
 
+def test_what_ran_on_a_node_that_boots_has_ended_and_pods_that_were_to_go_do() -> None:
+    with Kubesim(scale=0) as sim:
+        sim.add_node("n1")
+        for name in ("vm", "evicted"):
+            sim.add_vm(name, "n1", run_strategy="Manual", start=True)
+        sim.until(lambda: sim.running("vm") and sim.running("evicted"))
+        pods = [p for p in sim.world.store.all(PODS) if p["metadata"]["name"].startswith("virt-launcher-evicted")]
+        sim.call(lambda: sim.world.delete_pod(pods[0]))
+        sim.call(lambda: reboot(sim.world, "n1"))
+        sim.until(lambda: not sim.running("vm") and not sim.running("evicted"), 120)
+        sim.until(lambda: pods[0]["metadata"]["name"] not in {p["metadata"]["name"] for p in sim.all(PODS)}, 60)
+
+
 def test_a_volume_of_a_node_that_lost_its_power_is_held_for_six_minutes() -> None:
     with Kubesim(scale=0) as sim:
         for name in ("n1", "n2"):
