@@ -272,12 +272,17 @@ def _waiting(vms: Iterable[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
+_STILL = {"shutdown": "is to shut down", "save": "is to be saved", "cold_migrate": "is to shut down, and is then moved"}
+
+
 def _unmeasured(result: Mapping[str, Any], long: bool) -> list[str]:
     """Texts on VMs that are left without a known reason, where their memory is not counted: those that move, and with
     `long` those that do not."""
     left = [vm for vm in result.get("vms", []) if vm["verdict"] == "pending"]
     moving = [f"{vm_line(vm)}, begun {vm['start']}" for vm in left if vm.get("start")]
-    still = [f"{vm['name']} is queued" for vm in left if long and not vm.get("start")]
+    still = [
+        f"{vm['name']} {_STILL.get(vm.get('way', ''), 'is queued')}" for vm in left if long and not vm.get("start")
+    ]
     return (moving + still)[:_SHOWN]
 
 

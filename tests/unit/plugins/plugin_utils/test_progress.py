@@ -308,8 +308,8 @@ def test_a_phase_that_lasts_a_minute_says_for_what_it_waits() -> None:
         progress.update(result(moves))
     assert [", begun " in line for line in lines] == [True] * 4
     clock[0] = 100.0
-    progress.update(result(moves, vm(uuid="u2", name="db")))
-    assert lines[-1].endswith("  db is queued")
+    progress.update(result(moves, vm(uuid="u2", name="db"), vm(uuid="u3", name="old", way="shutdown")))
+    assert lines[-1].endswith("  db is queued  old is to shut down")
     clock[0] = 160.0
     progress.update({**result(), "phase": "Restoring"})
     clock[0] = 230.0
