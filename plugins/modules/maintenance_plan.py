@@ -39,7 +39,8 @@ options:
         listed; C(cpu_milli), thousandths of a CPU that may be requested (without it CPU is not
         counted), and C(committed_cpu_milli) that others request; C(link_mib_s) of its network;
         C(version) of its hypervisor; C(labels), C(taints); C(cordoned), C(reachable) and
-        C(message). Without C(memory_mib), or with a key that is not one of these, it is an error.
+        C(message); C(runs_vms), false for one that a share in O(max_unavailable) does not count.
+        Without C(memory_mib), or with a key that is not one of these, it is an error.
     type: list
     elements: dict
     required: true

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.fields import yes
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of, strange_names
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import (
@@ -63,6 +64,8 @@ def plan_of(given: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]]) -
     """The plan in result form. `given`: options of SPEC. `groups`: of hosts, by the inventory. Raises FAULTS."""
     kubevirt = given["platform"] == "kubevirt"
     policy = options.policy(given)
+    # Of as many a share is meant in the roll.
+    fleet = sum(yes("runs_vms of a host", host.get("runs_vms", True)) for host in given["hosts"])
     if kubevirt:
         plan_options.check(given)
         policy = plan_options.policy(policy)
@@ -71,7 +74,7 @@ def plan_of(given: Mapping[str, Any], groups: Mapping[str, Mapping[str, str]]) -
         given["vms"],
         given["roll"],
         policy,
-        budget(most_unavailable("max_unavailable", given["max_unavailable"]), len(given["hosts"])),
+        budget(most_unavailable("max_unavailable", given["max_unavailable"]), fleet),
         speeds_of(given["speeds"], SPEEDS[given["platform"]]),
         given["budgets"],
         given["speeds"],

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import (
     Limits,
@@ -22,9 +23,12 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.ord
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.speeds import KUBEVIRT
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.text import table
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt import options
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.api.client import Client
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan import options as plan_options
 from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.plan.fleet import read_fleet
+from ansible_collections.virtops.maintenance.plugins.module_utils._kubevirt.records.roll_fleet import RollOfCluster
 from ansible_collections.virtops.maintenance.plugins.module_utils._policy.rules import compile_rules
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._plan import SPEC, plan_of
 from ansible_collections.virtops.maintenance.tests.kubevirt.plays import written
 from kubesim import Kubesim, templates
 from kubesim.kinds import NODES, VMIS
@@ -105,6 +109,21 @@ def test_the_scheduler_would_refuse_a_node_and_so_does_the_plan(sim, operator) -
     sim.edit(NODES, "n4", lambda node: node["spec"].update(unschedulable=True))
     again = plan(read_fleet(operator.auth), ["n1"])
     assert again["refusal"]["name"] == "default/bound"
+
+
+def test_a_share_is_of_the_nodes_that_the_roll_counts(sim, operator) -> None:
+    """20 % of 10 nodes are 2; with those of the control plane, which run no VMs, it would be 3."""
+    for number in range(4, 16):
+        sim.add_node(f"n{number}")
+    for number in range(11, 16):
+        sim.edit(NODES, f"n{number}", lambda node: node["metadata"]["labels"].pop("kubevirt.io/schedulable"))
+    sim.edit(NODES, "n4", lambda node: node["metadata"]["labels"].update({"kubevirt.io/schedulable": "false"}))
+    found = read_fleet(operator.auth)
+    counted = RollOfCluster(Client(operator.auth), "default").fleet().hosts
+    assert sorted(host["name"] for host in found["hosts"] if host["runs_vms"]) == sorted(counted)
+    asked = {"hosts": found["hosts"], "vms": [], "roll": counted, "max_unavailable": "20%", "platform": "kubevirt"}
+    steps = plan_of(ArgumentSpecValidator(SPEC).validate(asked).validated_parameters, {})["steps"]
+    assert [len(step["hosts"]) for step in steps] == [2, 2, 2, 2, 2]
 
 
 def test_vms_that_never_share_a_node_are_planned_apart(sim, operator) -> None:

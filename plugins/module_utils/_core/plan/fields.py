@@ -90,6 +90,7 @@ HOST: dict[str, Kind] = {
     "cordoned": yes,
     "reachable": yes,
     "message": text,
+    "runs_vms": yes,
 }
 VM: dict[str, Kind] = {
     "name": text,

@@ -2,7 +2,7 @@
 
 hosts:  name, memory_mib, reserve_mib, committed_mib and group_counts (of VMs that are not listed),
         cpu_milli (none: CPU is not counted), committed_cpu_milli, link_mib_s, version, labels,
-        taints, cordoned, reachable, message
+        taints, cordoned, reachable, message, runs_vms (false: not one of which a share is meant)
 vms:    name, uuid, host, memory_mib, cpu_milli, sent_mib, dirty_rate, working_set_mib, group,
         strategy, state, migratable, reasons, cold, refused_by, cold_refused_by, compared, needs,
         persistent, autostart, document, known, control_node (why it is taken for the machine that

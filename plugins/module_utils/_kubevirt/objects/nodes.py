@@ -19,6 +19,11 @@ def takes_vms(node: Obj) -> bool:
     return labels(node).get(SCHEDULABLE) == "true"
 
 
+def runs_vms(node: Obj) -> bool:
+    """Is it one of those that run VMs, or would if virt-handler worked there? The label is there in either case."""
+    return SCHEDULABLE in labels(node)
+
+
 def not_ready(node: Obj) -> str:
     """Return the kubelet's condition as a sentence without a full stop; '' for a node that is Ready."""
     ready = condition(node, "Ready") or {}

@@ -23,7 +23,7 @@ from ..api.cluster import read_cluster
 from ..api.metrics import DirtyRates, Source
 from ..objects import facts, names
 from ..objects.affinity import pod_affinity
-from ..objects.nodes import cordoned, not_ready, takes_vms
+from ..objects.nodes import cordoned, not_ready, runs_vms, takes_vms
 from ..objects.quantity import amount
 from ..objects.quotas import budgets_of, pod_needs, quotas_left
 from ..objects.tolerations import hard
@@ -150,6 +150,7 @@ def _host_row(node: Obj, others: Mapping[str, float], labels: Sequence[str]) -> 
         "committed_cpu_milli": _up("cpu", others["cpu"]),
         # One without a working virt-handler takes no VM either.
         "cordoned": by_others or not takes_vms(node),
+        "runs_vms": runs_vms(node),
         "reachable": not message,
         "message": message,
         "labels": {key: has_labels[key] for key in labels if key in has_labels},

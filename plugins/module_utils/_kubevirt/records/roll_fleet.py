@@ -15,7 +15,7 @@ from ..api.client import Client
 from ..api.cluster import no_targets, read_cluster
 from ..api.errors import KubeError
 from ..objects import facts, names
-from ..objects.nodes import cordoned, not_ready, takes_vms
+from ..objects.nodes import cordoned, not_ready, runs_vms, takes_vms
 from .lease_notes import left_behind
 from .roll import RollLease
 
@@ -26,11 +26,11 @@ class RollOfCluster(RollLease):
     """Implements roll.record.RollStore. Raises KubeError, RecordError."""
 
     def fleet(self) -> Fleet:
-        """Nodes that run VMs, or would if they worked: the label is there in either case."""
+        """Nodes that run VMs, or would if they worked."""
         nodes, _version = self._client.list(f"{names.CORE}/nodes")
         found: dict[str, str] = {}
         busy, silent = set(), set()
-        fleet = [node for node in nodes if names.SCHEDULABLE in facts.labels(node)]
+        fleet = [node for node in nodes if runs_vms(node)]
         for node in fleet:
             name = node["metadata"]["name"]
             if names.RECORD in facts.annotations(node):
