@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,6 +20,9 @@ from ._plan import FAULTS, SPEC, plan_of
 Doc = dict[str, Any]
 # Of the roles: the node, where it is not the host itself.
 _NODES = frozenset({"preflight_node", "drain_node", "restore_node"})
+# Of the roles, and the shared one from which these have their value: the hosts of the fleet.
+_FLEETS = frozenset({"preflight_fleet", "drain_fleet", "restore_fleet", "plan_fleet", "maintenance_fleet"})
+_NAMED = 3
 
 
 class Foreseen:
@@ -97,6 +100,32 @@ def misnamed(host: str, given: Iterable[str], value: Callable[[str], Any]) -> li
     return found
 
 
+def other_fleet(host: str, given: Iterable[str], value: Callable[[str], Any], fleet: Collection[str]) -> list[str]:
+    """Variables with which a role looks for the record of the roll on other hosts than those on which the roll has it,
+    and counts slots there. `fleet`: of the roll. `given`, `value`: as in `misnamed`."""
+    found = []
+    for name in sorted(_FLEETS.intersection(given)):
+        with suppress(LookupError):
+            named = value(name)
+            if not isinstance(named, list):
+                continue  # another fault
+            lacks = [one for one in fleet if one not in named]
+            more = [one for one in named if one not in fleet]
+            if more or lacks not in ([], [host]):
+                differs = [f"lacks {_listed(lacks)}"] * bool(lacks) + [f"has {_listed(more)} too"] * bool(more)
+                found.append(
+                    f"{name} is not the fleet of the roll, it {' and '.join(differs)}: the record of the roll would be "
+                    f"looked for on other hosts. Leave {name} out, so that it is the same for all. To keep VMs in a "
+                    "rack, give its hosts maintenance_labels, and the VMs a nodeSelector."
+                )
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
 def one_node(hosts: Mapping[str, tuple[Iterable[str], Callable[[str], Any]]]) -> list[str]:
     """Hosts of the inventory that are one node by these variables. `hosts`: what each is given, as in `misnamed`."""
     found = []
@@ -109,4 +138,4 @@ def one_node(hosts: Mapping[str, tuple[Iterable[str], Callable[[str], Any]]]) ->
     return [text for text in found if text]
 
 
-__all__ = ["Foreseen", "foresee", "misnamed", "one_node"]
+__all__ = ["Foreseen", "foresee", "misnamed", "one_node", "other_fleet"]
