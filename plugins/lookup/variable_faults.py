@@ -29,6 +29,8 @@ options:
     description:
       - The hosts are those of a roll, which works on the nodes of their names. So C(preflight_node), C(drain_node)
         and C(restore_node) must not name other ones.
+      - C(preflight_fleet), C(drain_fleet), C(restore_fleet) and C(plan_fleet) must be the fleet of the roll, which the
+        first of these hosts has, and so must C(maintenance_fleet) of each of them.
       - There must be a fleet, and it must be possible to load the task files of C(maintenance_tasks),
         C(maintenance_checks) and C(maintenance_notify), and those of O(hooks).
     type: bool
@@ -37,6 +39,12 @@ options:
     description: Hooks of rules are run, so it must be possible to load their task files.
     type: bool
     default: false
+  own:
+    description:
+      - The variables of this host are looked at. Those of a host that is not in the fleet are another role's. Of these
+        only one is a fault that nearly has the name of C(maintenance_peer_uri), with which it would be in the fleet.
+    type: bool
+    default: true
   others:
     description:
       - Hosts that are worked on in one play. Two of them that name one node, by C(drain_node) for example, are a
@@ -60,16 +68,18 @@ _list:
 """
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._fleet import Fleet
-from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import misnamed, one_node
+from ansible_collections.virtops.maintenance.plugins.plugin_utils._roll_plan import misnamed, one_node, other_fleet
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._task_file import why_not
 from ansible_collections.virtops.maintenance.plugins.plugin_utils._variable_checks import faults
 
+_IN_FLEET = "maintenance_peer_uri"
 _NO_FLEET = (
     "No host of the inventory has maintenance_peer_uri, so there is no fleet. Give each of them that variable, or for "
     "KubeVirt set maintenance_platform to kubevirt."
@@ -85,19 +95,24 @@ class LookupModule(LookupBase):
         hooks = bool(self.get_option("hooks") or self.get_option("roll"))
         told: dict[str, None] = {}  # each fault once, whichever hosts have it
         for given in [known["hostvars"][host] for host in terms] or [known]:
-            found = faults(list(given), self._reader(given), known["groups"]["all"], self._loader, hooks)
+            names = list(given) if self.get_option("own") else get_close_matches(_IN_FLEET, list(given), 1, 0.9)
+            found = faults(names, self._reader(given), known["groups"]["all"], self._loader, hooks)
             told |= dict.fromkeys(found)
-        for host in terms if self.get_option("roll") else ():
-            given = known["hostvars"][host]
-            told |= dict.fromkeys(misnamed(host, given, self._reader(given)))
-        told |= dict.fromkeys(self._of_roll(known) if self.get_option("roll") else ())
+        if self.get_option("roll"):
+            told |= dict.fromkeys(self._of_roll(terms, known))
         others = {host: known["hostvars"][host] for host in self.get_option("others")}
         told |= dict.fromkeys(one_node({host: (given, self._reader(given)) for host, given in others.items()}))
         return list(told)
 
-    def _of_roll(self, known: dict[str, Any]) -> list[str]:
+    def _of_roll(self, hosts: list[str], known: dict[str, Any]) -> list[str]:
         """Found before anything is done, and not on an emptied host."""
-        told = [] if Fleet(self._templar, known).quorum_hosts() else [_NO_FLEET]
+        fleet = Fleet(self._templar, known)
+        told = [] if fleet.quorum_hosts() else [_NO_FLEET]
+        members = [] if fleet.kubevirt else fleet.members
+        for host in hosts:
+            given = known["hostvars"][host]
+            told += misnamed(host, given, self._reader(given))
+            told += other_fleet(host, given, self._reader(given), members) if members else []
         for name in ("maintenance_tasks", "maintenance_checks", "maintenance_notify"):
             path = self._templar.template(known.get(name) or "")
             fault = why_not(str(path), self._loader, False) if path else ""

@@ -119,6 +119,13 @@ def test_a_platform_with_a_typo_is_told_as_that(roll: Roll) -> None:
     assert "maintenance_platform is 'kubvirt': expected one of libvirt, kubevirt." in text, text
 
 
+def test_a_roll_whose_drains_would_look_for_its_record_elsewhere_is_refused(roll: Roll) -> None:
+    given = {"maintenance_hosts": "all", "drain_fleet": "{{ [inventory_hostname] }}"}
+    code, text = roll.run("", "-e", json.dumps(given))
+    assert code != 0 and "drain_fleet is not the fleet of the roll, it lacks host-b: " in text, text
+    assert "Nothing was" in text and not roll.steps
+
+
 def test_an_abort_names_what_it_leaves_out_and_ends_though_a_host_that_is_out_left_the_inventory(roll: Roll) -> None:
     assert roll.run("host-a drained failed")[0] == 2
     code, text = roll.run("", "--limit", "host-b", playbook="abort")
@@ -152,6 +159,30 @@ def test_what_is_over_or_gone_keeps_from_nothing_that_does_not_use_it(roll: Roll
         code, text = roll.run("", "-e", json.dumps(given), playbook="drain")
         assert code != 0 and "maintenance_rules: rules[0] (web), hooks.before: there is no file" in text, text
         assert roll.steps == done
+
+
+@pytest.mark.parametrize(
+    "playbook",
+    ["abort", *(pytest.param(one, marks=pytest.mark.full) for one in ("status", "preflight", "protect", "plan"))],
+)
+def test_variables_of_a_host_that_is_not_in_the_fleet_are_no_fault(roll: Roll, playbook: str) -> None:
+    """The names are another role's. A host of the fleet, or one that a typo keeps out of it, has none of these."""
+
+    def run(host: str, **given: str) -> tuple[int, str]:
+        inventory = json.loads((roll.folder / "inventory.json").read_text())
+        here = inventory["all"]["hosts"]
+        here["bak-1"] = {"ansible_connection": "local", "restore_dir": "/srv", "plan_name": "nightly"}
+        here[host] |= given
+        roll.write("with-backup.json", json.dumps(inventory))
+        return roll.run("", "-i", "with-backup.json", "-e", "x=y", playbook=playbook)
+
+    assert "is not a variable of this collection" not in run("bak-1")[1]
+    assert roll.steps or playbook != "preflight"
+    code, text = run("host-b", plan_name="nightly")
+    assert code != 0 and "plan_name is not a variable of this collection" in text, text
+    code, text = run("bak-1", maintenance_peer_uir="qemu+tls://bak-1/system")
+    assert code != 0 and "did you mean maintenance_peer_uri?" in text, text
+    assert "restore_dir" not in text and "plan_name" not in text
 
 
 @pytest.mark.full
