@@ -11,7 +11,7 @@ from typing import Any
 from ..model.policy import PolicyError
 from . import run
 from .record import NOTE_PATIENCE, Clock, RollStore, Stage
-from .rules import Ask
+from .rules import Ask, RollAnswer
 from .stages import Note
 from .terms import TERMS_SPEC, Terms, of_hosts
 
@@ -65,7 +65,7 @@ _AT_THE_END = ("homeward", "ended", "aborted")
 
 def answer_of(
     params: Mapping[str, Any], store: RollStore, here: Clock, boot_id: Callable[[], str], check: bool = False
-) -> run.RollAnswer:
+) -> RollAnswer:
     """Do what `state` asks, and give the module's result. `params`: state, and all keys of ROLL_SPEC. `boot_id`: reads
     that of `roll_host`.
 
@@ -78,14 +78,22 @@ def answer_of(
         return run.read(store, here.wall(), here.ended)
     if not runner:
         raise PolicyError("roll_run is missing: call the action maintenance_roll, which sets it")
-    of_the_roll: dict[str, Callable[[], run.RollAnswer]] = {
+    of_the_roll: dict[str, Callable[[], RollAnswer]] = {
         "begun": lambda: run.begin(store, ask(params), here, until, params["watch"], check),
         "planned": lambda: run.plan(store, runner, *_plan(params), here, check),
         "homeward": lambda: run.homeward(store, runner, params["hosts"]),
         "ended": lambda: run.end(store, runner, here),
         "renewed": lambda: run.renew(store, runner, here, until, params["rank"]),
         "aborting": lambda: run.abort(
-            store, runner, params["requester"], here, check, params.get("playbook", ""), params["let_finish"], until
+            store,
+            runner,
+            params["requester"],
+            here,
+            check,
+            params.get("playbook", ""),
+            params["let_finish"],
+            until,
+            params["watch"],
         ),
         "aborted": lambda: run.aborted(store, runner, here),
     }
@@ -105,7 +113,7 @@ def answer_of(
         boot = boot_id()
         patience = params["patience"]
 
-        def step() -> run.RollAnswer:
+        def step() -> RollAnswer:
             return run.turn(store, host, runner, boot, here, until, watch, patience, params["targets"])
 
         return run.patiently(step, here, until, watch, patience)
@@ -114,7 +122,7 @@ def answer_of(
     stage = Stage(params["stage"])
     boot = boot_id() if stage is Stage.REBOOTING else ""
 
-    def note() -> run.RollAnswer:
+    def note() -> RollAnswer:
         tally = {str(key): int(value) for key, value in params["tally"].items()}
         moved = {str(vm): str(host) for vm, host in params["moved"].items()}
         why, recovery = " ".join(params["why"].split()), params["recovery"]

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Any, TypedDict, cast
 
 from ..model.wall import between
 from . import out_together, stages, words
@@ -15,7 +16,8 @@ from .terms import Terms
 
 # Seconds without any other host at work in the playbook: those under way were left in the middle, without an error.
 LEFT_AFTER = 60.0
-# Seconds from the note that a host is to reboot: in 45 of them a playbook may still ask it to (owner.FRESH).
+# Seconds from when a roll is no longer that of its playbook: in 45 of them that may still ask a host to reboot
+# (owner.FRESH).
 GOES_DOWN = 60.0
 # Seconds for which a host that is silent is waited for, before the next one is not begun for it.
 SILENT_FOR = 120.0
@@ -71,6 +73,63 @@ class Verdict:
     for_others: bool = False
     rests: bool = False
     waits_for: tuple[str, ...] = ()
+
+
+class _Answered(TypedDict):
+    """`answer`: of Answer. `ended`: out_of_time, when it is to be asked again with `watch`, or final.
+    `message`: for people; it may be empty. `roll`: the record, as Roll.to_dict has it; None: there is none, or it was
+    not read. `waits_for`: hosts, in words."""
+
+    answer: str
+    ended: str
+    message: str
+    roll: dict[str, Any] | None
+    changed: bool
+    waits_for: list[str]
+
+
+class RollAnswer(_Answered, total=False):
+    """The result of a step. Each step has some of these keys, always the same ones."""
+
+    watch: dict[str, Any]  # what the next slice of the same step is given as `notes`
+    error: str  # class of an error that is no failure here
+    event: dict[str, Any]  # for notifications, as in `notifications`; empty: none
+    # begin, plan, abort
+    order: list[str]  # hosts, as they come; of an abort those that are to be given back
+    to_plan: bool  # no host was begun yet
+    # turn
+    steps: list[str]  # of Step, that are left of the host
+    begins: bool  # it was not begun before
+    position: str  # "2/7"
+    ready: str  # when the roll is; empty: not known
+    is_next: bool  # of those that wait it is the first
+    # note
+    why: str  # its message, with what becomes of the host
+    recovers: bool  # the recovery is to try it
+    # homeward
+    moves: dict[str, list[dict[str, Any]]]  # host of the play -> where VMs are (`on`), and `moves` from there
+    # plan, end
+    lines: list[str]
+    stats: dict[str, Any]  # as notifications.of_roll
+    # read
+    hosts: list[dict[str, Any]]  # of the fleet, as status.rows
+    unreadable: str  # why the record is not known
+    elsewhere: str  # that it is kept where this inventory would not keep it
+    read: str  # when: UTC
+    left: bool  # its playbook has ended
+
+
+def answer(verdict: Verdict, roll: Roll | None, **more: Any) -> RollAnswer:
+    waits = verdict.answer in (Answer.WAIT, Answer.WATCH)
+    always: _Answered = {
+        "answer": verdict.answer.value,
+        "ended": "out_of_time" if waits else "final",
+        "message": verdict.message,
+        "roll": None if roll is None else roll.to_dict(),
+        "changed": verdict.roll is not None,
+        "waits_for": list(verdict.waits_for),
+    }
+    return cast(RollAnswer, {**always, **more})
 
 
 _ALL = (Step.DRAIN, Step.WORK, Step.REBOOT, Step.CHECK, Step.RESTORE)
@@ -180,16 +239,6 @@ def abort(roll: Roll, run: str, requester: str, now: str, playbook: str = "", le
     new.state, new.written, new.let_finish = State.ABORTING, now, let_finish
     new.requester = requester or roll.requester
     return new
-
-
-def goes_down(roll: Roll, now: str) -> list[str]:
-    """Hosts that were asked to reboot so short a time ago that they may still be up. VMs that were given back to one of
-    these would go down with it."""
-    return [
-        entry.name
-        for entry in roll.hosts.values()
-        if entry.stage is Stage.REBOOTING and 0 <= between(entry.since, now) < GOES_DOWN
-    ]
 
 
 def aborted(roll: Roll, fleet: Fleet) -> Roll:

@@ -8,61 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict, cast
+from typing import Any
 
 from . import notifications, planned, reboot, rules, stages, status, table, words
 from .owner import RollRefused, RollTakenOver, RollUnreadable, Watch, check_run, kept_elsewhere
 from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State, write
-from .rules import Answer, Ask, Verdict
+from .rules import Answer, Ask, RollAnswer, Verdict
+from .rules import answer as _answer
 
 _PAUSE = 1.0  # seconds between two looks at the record
 _TURN_PAUSE = 3.0  # seconds between two looks at the fleet
 _FAR = 3  # times as long are both pauses of a host before which another one waits
 _RENEW_AFTER = 10.0  # seconds of silence
-
-
-class _Answered(TypedDict):
-    """`answer`: of `rules.Answer`. `ended`: out_of_time, when it is to be asked again with `watch`, or final.
-    `message`: for people; it may be empty. `roll`: the record, as Roll.to_dict has it; None: there is none, or it was
-    not read. `waits_for`: hosts, in words."""
-
-    answer: str
-    ended: str
-    message: str
-    roll: dict[str, Any] | None
-    changed: bool
-    waits_for: list[str]
-
-
-class RollAnswer(_Answered, total=False):
-    """The result of a step. Each step has some of these keys, always the same ones."""
-
-    watch: dict[str, Any]  # what the next slice of the same step is given as `notes`
-    error: str  # class of an error that is no failure here
-    event: dict[str, Any]  # for notifications, as in `notifications`; empty: none
-    # begin, plan, abort
-    order: list[str]  # hosts, as they come; of an abort those that are to be given back
-    to_plan: bool  # no host was begun yet
-    # turn
-    steps: list[str]  # of rules.Step, that are left of the host
-    begins: bool  # it was not begun before
-    position: str  # "2/7"
-    ready: str  # when the roll is; empty: not known
-    is_next: bool  # of those that wait it is the first
-    # note
-    why: str  # its message, with what becomes of the host
-    recovers: bool  # the recovery is to try it
-    # homeward
-    moves: dict[str, list[dict[str, Any]]]  # host of the play -> where VMs are (`on`), and `moves` from there
-    # plan, end
-    lines: list[str]
-    stats: dict[str, Any]  # as notifications.of_roll
-    # read
-    hosts: list[dict[str, Any]]  # of the fleet, as status.rows
-    unreadable: str  # why the record is not known
-    elsewhere: str  # that it is kept where this inventory would not keep it
-    read: str  # when: UTC
-    left: bool  # its playbook has ended
 
 
 def begin(
@@ -262,10 +219,13 @@ def abort(
     playbook: str = "",
     let_finish: bool = False,
     until: float = 0.0,
+    notes: Mapping[str, Any] | None = None,
 ) -> RollAnswer:
-    """Stop the roll, whoever has it. `order`: the hosts that are to be given back, once those that were just asked to
-    reboot have gone down. `check`: nothing is written. Raises RollRefused for a roll that is kept elsewhere."""
+    """Stop the roll, whoever has it. `order`: the hosts that are to be given back, once those that are to reboot have
+    gone down if they were asked to; VMs that were given back to one would go down with it. `notes`: of the slice
+    before. `check`: nothing is written. Raises RollRefused for a roll that is kept elsewhere."""
     written: Roll | None = None
+    since = (notes or {}).get("since")
     while True:
         roll, seen = store.read()
         if roll is None or roll.state in OVER:
@@ -274,12 +234,13 @@ def abort(
                 raise RollRefused(elsewhere)
             return _answer(Verdict(Answer.DONE, None, words.no_roll(roll)), roll, order=[])
         if roll.run == run and roll.state is State.ABORTING:
-            falls = rules.goes_down(roll, clock.wall())
-            if not falls:
+            falls, now = roll.in_stage(Stage.REBOOTING), clock.now()
+            since = now if since is None else since  # when they were noted is by another machine's clock
+            if not falls or now - since >= rules.GOES_DOWN:
                 return _answer(Verdict(Answer.GO, written, words.aborts(roll)), roll, order=roll.out)
-            if clock.now() >= until:
+            if now >= until:
                 verdict = Verdict(Answer.WAIT, written, words.goes_down(falls), waits_for=tuple(falls))
-                return _answer(verdict, roll, watch={})
+                return _answer(verdict, roll, watch={"since": since})
             clock.sleep(_TURN_PAUSE)
             continue
         new = rules.abort(roll, run, requester, clock.wall(), playbook, let_finish)
@@ -383,16 +344,3 @@ def _until_changed(store: RollStore, roll: Roll, clock: Clock, since: float, tim
         found, _seen = store.read()
         if found is None or (found.run, found.beat) != (roll.run, roll.beat):
             return
-
-
-def _answer(verdict: Verdict, roll: Roll | None, **more: Any) -> RollAnswer:
-    waits = verdict.answer in (Answer.WAIT, Answer.WATCH)
-    always: _Answered = {
-        "answer": verdict.answer.value,
-        "ended": "out_of_time" if waits else "final",
-        "message": verdict.message,
-        "roll": None if roll is None else roll.to_dict(),
-        "changed": verdict.roll is not None,
-        "waits_for": list(verdict.waits_for),
-    }
-    return cast(RollAnswer, {**always, **more})

@@ -104,7 +104,7 @@ def aborts(roll: Roll, check: bool = False) -> str:
 
 
 def goes_down(hosts: Sequence[str]) -> str:
-    return f"Asked to reboot less than a minute ago, and restored after it has gone down: {_names(hosts)}."
+    return f"May still go down for a reboot that was asked for, so restored in a minute: {_names(hosts)}."
 
 
 def how_aborted(roll: Roll, gone: Sequence[str] = ()) -> str:
