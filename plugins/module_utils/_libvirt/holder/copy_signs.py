@@ -15,7 +15,7 @@ from ..host.connection import LibvirtProblem, libvirt
 from ..store.copied_disks import SIGN_EVERY
 from ..store.volumes import StoreError
 from .disks import TargetVolumes
-from .links import Links
+from .links import BUSY, Links
 from .order import MoveOrder
 
 
@@ -40,4 +40,4 @@ def copy_signs(links: Links, order: MoveOrder) -> Iterator[None]:
         yield
     finally:
         over.set()
-        thread.join()
+        thread.join(BUSY)  # not for ever: the end of the migration is told after this

@@ -103,9 +103,16 @@ def _is_copied(disk: ET.Element, devices: Sequence[str] | None) -> bool:
 class TargetVolumes:
     """The volumes that one attempt makes on its target."""
 
-    def __init__(self, conn: Any, uuid: str, store: Store | None = None, acts: bool = True) -> None:
-        """`acts` False: nothing is made there to find out who uses a file."""
-        self._acts = acts
+    def __init__(
+        self,
+        conn: Any,
+        uuid: str,
+        store: Store | None = None,
+        acts: bool = True,
+        given_up: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`acts` False: nothing is made there to find out who uses a file. `given_up`: does nobody wait any more?"""
+        self._acts, self._given_up = acts, given_up
         self._conn = conn
         self._store = store or Store(conn)
         self._uuid = uuid
@@ -119,16 +126,20 @@ class TargetVolumes:
         files = [disk for disk in disks if disk.is_file]
         pools = [self._pool_for(disk) for disk in files]
         self._clear(files, pools)
+        self._check_awaited()
         # Noted before they are made, so that what a killed holder made is known as well.
         notes: copied_disks.Notes = {disk.path: copied_disks.NEW for disk in files}
         copied_disks.write(self._store, self._uuid, notes)
         made: list[tuple[str, Any]] = []
         try:
             for disk, pool in zip(files, pools):
+                self._check_awaited()
                 made.append((disk.path, pool.createXML(_volume_xml(disk), 0)))
+                self._check_awaited()
                 notes[disk.path] = copied_disks.half_copy(made[-1][1])
                 copied_disks.write(self._store, self._uuid, notes)
         except (libvirt.libvirtError, StoreError) as exc:
+            self._check_awaited()
             # First the note: what libvirt refused to make is a stranger's.
             notes = {path: copied_disks.half_copy(volume) for path, volume in made}
             copied_disks.write(self._store, self._uuid, notes)
@@ -163,6 +174,7 @@ class TargetVolumes:
         for disk, volume in old:
             self._check_ours(disk, volume, notes)
         for _disk, volume in old:
+            self._check_awaited()
             volume.delete(0)
 
     def _check_ours(self, disk: CopyDisk, volume: Any, notes: copied_disks.Notes) -> None:
@@ -185,6 +197,11 @@ class TargetVolumes:
                 " file was changed since, or it is not known when the copy was changed: if it is that copy, delete it"
                 f" there (virsh vol-delete {path})"
             )
+
+    def _check_awaited(self) -> None:
+        """Before each change. Who hung in a call and was given up may find here what a later attempt has made."""
+        if self._given_up():
+            raise DisksError("nobody waits for it any more")
 
     def _known_there(self) -> str:
         """Is the VM defined on the target? Then what is there is in use, whatever a note says."""
@@ -249,7 +266,9 @@ class TargetVolumes:
             elif user_of(self._conn, path, self._uuid):
                 left[path] = value
             else:
+                self._check_awaited()
                 volume.delete(0)
+        self._check_awaited()
         if left != notes:
             copied_disks.write(self._store, self._uuid, left)
         return stays

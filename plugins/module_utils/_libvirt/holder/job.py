@@ -280,14 +280,20 @@ class Job:
         disks = disks_to_copy(dom, order.disks)
         self.disk_bytes = sum(disk.capacity for disk in disks)
         try:
-            with self._links.peer(order.target_uri) as conn:
-                TargetVolumes(conn, order.uuid).prepare(disks)
+            self._on_target(lambda volumes: volumes.prepare(disks))
             self._prepared = True
             files = [disk.path for disk in disks if disk.is_file]
             note_copies_left(self.local.conn, order.uuid, files)
         except (libvirt.libvirtError, StoreError) as exc:
             raise DisksError(f"the storage for the copy: {exc}") from exc
         return disks
+
+    def _on_target(self, work: Callable[[TargetVolumes], None]) -> None:
+        """Raises HostUnreachable where the target's storage hangs."""
+        order = self.order
+        self._links.apart(
+            order.target_uri, lambda conn, given_up: work(TargetVolumes(conn, order.uuid, given_up=given_up))
+        )
 
     def _watch(self) -> AttemptEnd:
         """Look after a migration that nobody of ours waits for."""
@@ -366,11 +372,9 @@ class Job:
                 stamp_copies_left(self.local.conn, order.uuid, watched=True)
             elif settled.at == order.node:
                 forget(Store(self.local.conn), order.uuid)
-            with self._links.peer(order.target_uri) as conn:
-                volumes = TargetVolumes(conn, order.uuid)
-                if settled.ok:
-                    volumes.keep()
-                elif settled.at == order.node:
-                    volumes.remove(runs=settled.reason is None)
-        except (libvirt.libvirtError, LibvirtProblem, StoreError):
+            if settled.ok:
+                self._on_target(lambda volumes: volumes.keep())
+            elif settled.at == order.node:
+                self._on_target(lambda volumes: volumes.remove(runs=settled.reason is None))
+        except (libvirt.libvirtError, LibvirtProblem, StoreError, DisksError):
             return  # the notes stay: the next look of a drain or restore goes by them (records/disk_copies.py)

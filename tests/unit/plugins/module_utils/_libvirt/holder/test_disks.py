@@ -10,6 +10,7 @@ import os
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -241,6 +242,39 @@ def test_the_disk_of_a_vm_that_may_have_run_here_until_it_ended_stays(host: Fake
     volumes.remove(runs=False)
     assert list(host.pool.volumes) == (["web.qcow2"] if known else [])
     assert list(host.notes) == ([NOTE] if known else [])
+
+
+@pytest.mark.parametrize("what", ["replace", "make", "made", "clean up", "remove"])
+def test_who_was_given_up_in_a_call_that_hung_touches_nothing_any_more(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """What stands under these names by then may be what a later attempt made."""
+    given_up: list[bool] = []
+    late = TargetVolumes(host, VM, given_up=lambda: bool(given_up))
+    if what == "replace":
+        leave(host)
+    elif what == "remove":
+        late.prepare([disk(host)])
+    made, hangs = Pool.createXML, "createXML" if what in ("made", "clean up") else "listAllVolumes"
+
+    def hung(*args: Any) -> Any:
+        given_up.append(True)
+        found = made(*args) if hangs == "createXML" else []
+        if what == "clean up":
+            raise fakes.LibvirtError("end of file while reading data")
+        return found
+
+    if what == "make":
+        monkeypatch.setattr(TargetVolumes, "_pool_for", lambda *_args: given_up.append(True) or host.pool)
+    else:
+        monkeypatch.setattr(Pool, hangs, hung)
+    before = dict(host.pool.volumes), dict(host.notes)
+    with pytest.raises(DisksError, match="nobody waits for it any more"):
+        late.remove(runs=True) if what == "remove" else late.prepare([disk(host)])
+    if hangs == "createXML":
+        assert list(host.pool.volumes) == ["web.qcow2"] and copied_disks.NEW in host.notes[NOTE]
+    else:
+        assert (host.pool.volumes, host.notes) == before
 
 
 def half_copied(host: FakeHost) -> Volume:

@@ -7,13 +7,15 @@ migration was queued, and it started after the others were aborted (seen).
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import MigrationMethod
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import copy_signs, migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import links as holder_links
-from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import Job
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.links import Links, Local
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import parse_order
@@ -116,6 +118,79 @@ def test_a_peer_is_asked_by_one_at_a_time(opened: Opened) -> None:
     other.join(60)
     assert inside.is_set()
     assert [conn.uri for conn in opened] == ["b", "c"]
+
+
+def test_a_call_that_hangs_holds_up_the_others_for_a_moment_only(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place of a VM that has arrived there is read by a connection of its own. Still never two on one."""
+    monkeypatch.setattr(holder_links, "BUSY", 0.05)
+    links, hangs, inside = Links("qemu:///system", opened.open), threading.Event(), threading.Event()
+
+    def asks() -> None:
+        with links.peer("b"):
+            inside.set()
+            hangs.wait()
+
+    other = threading.Thread(target=asks, daemon=True)
+    other.start()
+    assert inside.wait(60)
+    for _again in range(3):
+        with links.peer("b") as conn:
+            assert conn is opened[1]
+    hangs.set()
+    other.join(60)
+    assert [conn.closed for conn in opened] == [True, False]
+    with links.peer("b") as conn:
+        assert conn is opened[1]
+
+
+def test_work_on_storage_that_hangs_holds_up_nobody_and_is_given_up(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holder_links, "STORAGE", 0.2)
+    links, back, told = Links("qemu:///system", opened.open), threading.Event(), list[bool]()
+    ended = threading.Event()
+
+    def works(conn: Connection, given_up: Callable[[], bool]) -> None:
+        told.append(given_up())
+        with links.peer("b") as other:  # what somebody else asks meanwhile
+            assert other is not conn
+        back.wait()
+        told.append(given_up())
+        ended.set()
+
+    with pytest.raises(HostUnreachable, match=r"b: its storage did not answer within 0\.2 s"):
+        links.apart("b", works)
+    back.set()
+    assert ended.wait(60) and told == [False, True]
+
+    def fails(_conn: Connection, _given_up: Callable[[], bool]) -> None:
+        raise LibvirtError("no space")
+
+    with pytest.raises(LibvirtError, match="no space"):
+        links.apart("b", fails)
+    monkeypatch.setattr(holder_links, "is_lost", lambda _exc: True)
+    with pytest.raises(HostUnreachable, match="no space"):
+        links.apart("b", fails)
+    assert [conn.closed for conn in opened[2:]] == [True, True]
+
+
+def test_a_sign_of_a_copy_that_hangs_holds_up_its_end_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy_signs, "SIGN_EVERY", 0.0)
+    monkeypatch.setattr(copy_signs, "BUSY", 0.05)
+    hangs, inside = threading.Event(), threading.Event()
+
+    def peer(_uri: str) -> Any:
+        inside.set()
+        hangs.wait()
+        raise HostUnreachable("b", "over")
+
+    order: Any = SimpleNamespace(method=MigrationMethod.BLOCK, foreign=False, target_uri="b", uuid="u")
+    links: Any = SimpleNamespace(peer=peer)
+    with copy_signs.copy_signs(links, order):
+        assert inside.wait(60)
+    hangs.set()
 
 
 def test_a_peer_that_was_lost_is_told_and_reached_again(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,13 +252,15 @@ def test_the_disks_of_an_adopted_copy_are_seen_to(
         keep=lambda: did.append("keep"),
         remove=lambda runs: did.append("remove" if runs else "remove if not defined there"),
     )
-    monkeypatch.setattr(holder_job, "TargetVolumes", lambda *_a: volumes)
+    monkeypatch.setattr(holder_job, "TargetVolumes", lambda *_a, **_more: volumes)
     monkeypatch.setattr(holder_job, "stamp_copies_left", lambda *_a, watched: did.append("stamp" * watched))
     monkeypatch.setattr(holder_job, "forget", lambda *_a: did.append("forget"))
     monkeypatch.setattr(holder_job, "wait_for_final_place", lambda *_a: settled)
     made = job(method="BlockMigration")
     made.local = SimpleNamespace(conn=None)  # type: ignore[assignment]
-    made._links = SimpleNamespace(peer=lambda _uri: nullcontext())  # type: ignore[assignment]
+    made._links = SimpleNamespace(  # type: ignore[assignment]
+        peer=lambda _uri: nullcontext(), apart=lambda _uri, work: work(None, lambda: False)
+    )
     made.probe = SimpleNamespace(  # type: ignore[assignment]
         seen=seen,
         suspended=False,

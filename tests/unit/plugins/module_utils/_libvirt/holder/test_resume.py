@@ -18,11 +18,13 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import MigrationSettings
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import job as holder_job
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import links as holder_links
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import migrate
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import outcome as holder_settle
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder import probe as holder_probe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.disks import DisksError
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.job import ClaimGone, Job
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.links import Links
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.order import AttemptEnd, parse_order
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.outcome import FinalPlace
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.holder.probe import Pace
@@ -203,6 +205,24 @@ def test_what_its_owner_pauses_stays_so_where_the_preparation_fails(
     guest.over.set()  # there is no job of it
     ended = end(made)
     assert (guest.called, guest.now, ended.ok, ended.at, ended.paused) == (False, BY_USER, False, "a", False)
+
+
+def test_where_the_target_s_storage_hangs_the_attempt_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, it was under way for ever, and kept the ends of the others from being seen."""
+    guest = Guest()
+    made = job(guest, monkeypatch, order="migrate", method="BlockMigration")
+    made._links = Links("qemu:///system", lambda _uri: SimpleNamespace(isAlive=lambda: True, close=lambda: None))
+    over = threading.Event()
+    hangs = SimpleNamespace(prepare=lambda _disks: over.wait())
+    monkeypatch.setattr(holder_links, "STORAGE", 0.05)
+    monkeypatch.setattr(holder_job, "TargetVolumes", lambda *_args, **_more: hangs)
+    monkeypatch.setattr(holder_job, "disks_to_copy", lambda *_args: [])
+    guest.over.set()  # there is no job of it
+    ended = end(made)
+    over.set()
+    assert (guest.called, ended.at) == (False, "a") and ended.finding is not None
+    assert ended.finding.reason is Reason.PeerUnreachable
+    assert "its storage did not answer within 0.05 s" in ended.finding.message
 
 
 def test_a_store_that_is_not_as_it_should_be_is_no_lost_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
