@@ -177,6 +177,7 @@ def test_work_on_storage_that_hangs_holds_up_nobody_and_is_given_up(
 
 
 def test_a_sign_of_a_copy_that_hangs_holds_up_its_end_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy_signs, "libvirt", SimpleNamespace(libvirtError=LibvirtError))
     monkeypatch.setattr(copy_signs, "SIGN_EVERY", 0.0)
     monkeypatch.setattr(copy_signs, "BUSY", 0.05)
     hangs, inside = threading.Event(), threading.Event()
@@ -188,8 +189,15 @@ def test_a_sign_of_a_copy_that_hangs_holds_up_its_end_for_a_moment_only(monkeypa
 
     order: Any = SimpleNamespace(method=MigrationMethod.BLOCK, foreign=False, target_uri="b", uuid="u")
     links: Any = SimpleNamespace(peer=peer)
-    with copy_signs.copy_signs(links, order):
-        assert inside.wait(60)
+    ended = threading.Event()
+
+    def copies() -> None:
+        with copy_signs.copy_signs(links, order):
+            inside.wait(60)
+        ended.set()
+
+    threading.Thread(target=copies, daemon=True).start()
+    assert inside.wait(60) and ended.wait(60)
     hangs.set()
 
 
