@@ -280,9 +280,7 @@ def _unmeasured(result: Mapping[str, Any], long: bool) -> list[str]:
     `long` those that do not."""
     left = [vm for vm in result.get("vms", []) if vm["verdict"] == "pending"]
     moving = [f"{vm_line(vm)}, begun {vm['start']}" for vm in left if vm.get("start")]
-    still = [
-        f"{vm['name']} {_STILL.get(vm.get('way', ''), 'is queued')}" for vm in left if long and not vm.get("start")
-    ]
+    still = [f"{v['name']} {_STILL.get(v.get('way', ''), 'is queued')}" for v in left if long and not v.get("start")]
     return (moving + still)[:_SHOWN]
 
 
