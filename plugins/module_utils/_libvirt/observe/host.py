@@ -26,6 +26,7 @@ from ..host.facts import HostFacts, read_host_facts
 from ..host.names import Names
 from ..store.names import CORDON, Reservation, Slot, parse_name
 from ..store.volumes import Store, StoreError
+from .patience import Patience
 
 
 @dataclass(frozen=True)
@@ -122,6 +123,7 @@ class Host:
         # Of a peer (see Peers): why it is not asked now; is one refusal enough for that; was it silent before?
         self.away = ""
         self.gives_up = self.known_silent = False
+        self.patience = Patience()  # for what it is asked about VMs
 
     @property
     def conn(self) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ..._core.model.observation import ARRIVING, VM, Node, Observation, Outcome, Reservation, Sighting, State
 from ..._core.model.record import NodeRecord
@@ -16,8 +16,11 @@ from ..host.dirty_rate import measure
 from ..store.cordon import is_ours
 from .control_node import ControlNode
 from .host import DomainNow, Host, HostNow
+from .patience import READ_FOR, Patience
 from .peers import Peers, check_machines
 from .vm import VMFacts, read_vm_facts, unreadable
+
+_T = TypeVar("_T")
 
 
 class Observer:
@@ -43,6 +46,7 @@ class Observer:
         self._vm_facts: dict[tuple[str, bool], VMFacts] = {}
         self._dirty_rates: dict[str, float | None] = {}  # None: it could not be measured
         self._asked = Peers(self._peers, noted)
+        self._patience = Patience()
         self._only: frozenset[str] | None = None
         self.clean: set[tuple[str, str]] = set()  # (uuid, host): arrival finished, seen so
         self.reads: dict[str, HostNow] = {}  # of the last observation
@@ -50,6 +54,8 @@ class Observer:
     def close(self) -> None:
         """End the threads that read the peers, without waiting for one that does not answer."""
         self._asked.close()
+        for patience in (self._patience, *(peer.patience for peer in self._peers)):
+            patience.close()
 
     def forget(self, uuid: str) -> None:
         """Read this VM's facts again at the next observation."""
@@ -70,9 +76,17 @@ class Observer:
         """One read of every host that is not left out, the peers at the same time. Raises PolicyError for two names of
         one machine."""
         self._asked.ask(self._only)
-        reads = [self._source.read(True), *self._asked.answers().values()]
+        mine = self._within("its VMs", lambda: self._source.read(True))
+        reads = [mine, *self._asked.answers().values()]
         check_machines({read.name: read.identity for read in reads if not read.error})
         return {read.name: read for read in reads}
+
+    def _within(self, what: str, read: Callable[[], _T]) -> _T:
+        """Raises what the read raises, and HostUnreachable where it does not come to its end."""
+        try:
+            return self._patience.within(READ_FOR, read, what)
+        except TimeoutError as exc:
+            raise HostUnreachable(self._source.config.uri, f"{exc}. Repair that, then run the same again") from exc
 
     def observe(
         self, record: NodeRecord | None, now: float, held: frozenset[str], outcomes: Mapping[tuple[str, int], Outcome]
@@ -182,7 +196,7 @@ class Observer:
         facts = self._vm_facts.get(key)
         if facts is None or _unanswered(facts, readable):
             try:
-                facts = read_vm_facts(self._source, self._peers, domain, reads)
+                facts = self._within(domain.name, lambda: read_vm_facts(self._source, self._peers, domain, reads))
             except libvirt.libvirtError as exc:
                 if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                     return None, True

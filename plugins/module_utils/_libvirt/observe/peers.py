@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from ..._core.model.addresses import one_host
 from ..._core.model.policy import PolicyError
-from ..host.connection import HostUnreachable, open_connection
+from ..host.connection import open_connection
 from .host import Host, HostNow
+from .patience import Task, Threads
 
 # Seconds to connect, for a peer that answered before, or of which nothing is known. The kernel asks
 # at 0, 1, 3, 7 and 15 s (TCP's SYN); a busy host that takes the last one has time for the rest.
@@ -36,7 +35,6 @@ _READ_AGAIN_FOR = 10.0
 _AGAIN = 5.0
 # What a slice has noted means nothing when it is older.
 _NOTED = 120.0
-_WORKERS = 24
 
 
 def check_machines(found: Mapping[str, str]) -> None:
@@ -51,86 +49,6 @@ def check_machines(found: Mapping[str, str]) -> None:
 def open_peer(uri: str) -> Any:
     """Like `open_connection`, but a peer that is off must not hold up a slice."""
     return open_connection(uri, timeout=PATIENCE)
-
-
-class Task:
-    """One piece of work for a thread: its result, or why there is none."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work = work
-        self.done = threading.Event()
-        self.started = 0.0
-        self.ended = 0.0
-        self.result: Any = None
-        self.error: HostUnreachable | None = None
-        self._failure: Exception | None = None  # what is no word of a host: who waits gets it
-
-    def run(self) -> None:
-        self.started = time.monotonic()
-        try:
-            self.result = self._work()
-        except HostUnreachable as exc:
-            self.error = exc
-        except Exception as exc:  # noqa: BLE001 - handed to who waits, who would wait in vain else
-            self._failure = exc
-        self.ended = time.monotonic()
-        self.done.set()
-
-    def check(self) -> None:
-        """Raises what made it fail besides the host, such as a binding of libvirt that is not there."""
-        if self._failure is not None:
-            raise self._failure
-
-    def wait(self, patience: float) -> bool:
-        """Wait until the work is done (True), or has run for that time. Work that waits for a thread is not late.
-        Raises what the work raised, unless that is a HostUnreachable."""
-        while not self.done.wait(0.05 if not self.started else 0.0):
-            left = self.started + patience - time.monotonic() if self.started else patience
-            if left <= 0:
-                return False
-            if self.started:
-                self.done.wait(left)
-        self.check()
-        return True
-
-
-class Threads:
-    """A few threads for work that may never end. They are daemons: no end of a process waits."""
-
-    def __init__(self, most: int = _WORKERS) -> None:
-        self._most = most
-        self._waiting: deque[Task] = deque()
-        self._ready = threading.Condition()
-        self._count = self._idle = 0
-        self._closed = False
-
-    def submit(self, work: Callable[[], Any]) -> Task:
-        task = Task(work)
-        with self._ready:
-            self._waiting.append(task)
-            if len(self._waiting) > self._idle and self._count < self._most:
-                self._count += 1
-                threading.Thread(target=self._serve, name="libvirt-peers", daemon=True).start()
-            self._ready.notify()
-        return task
-
-    def close(self) -> None:
-        with self._ready:
-            self._closed = True
-            self._waiting.clear()
-            self._ready.notify_all()
-
-    def _serve(self) -> None:
-        while True:
-            with self._ready:
-                self._idle += 1
-                while not self._waiting and not self._closed:
-                    self._ready.wait()
-                self._idle -= 1
-                if self._closed:
-                    return
-                task = self._waiting.popleft()
-            task.run()
 
 
 class Peers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..._core.model.constraints import NO_CONSTRAINTS, Constraints
@@ -30,6 +31,7 @@ from .disks import nvram_elsewhere, with_chains, with_obstacles, with_same_files
 from .document import vm_document
 from .host import DomainNow, Host, HostNow, read_metadata
 from .next_start import NextStart, only_next_time, read_next_start
+from .patience import ASKED_FOR
 
 Refusals = Mapping[str, "tuple[Finding, ...]"]
 # Modes in which a guest that starts sees what its host has; "": the hypervisor's own default.
@@ -231,17 +233,28 @@ def _ask_peers(asking: _Question, peers: Iterable[Host], reads: Mapping[str, Hos
         if reads[peer.name].error:
             continue  # placement leaves it out
         try:
-            refused[peer.name], cold[peer.name] = _refusal(asking, peer, reads[peer.name])
-            if peer.facts.hypervisor_version < asking.source.facts.hypervisor_version:
-                compared[peer.name] = not_compared(peer.conn, asking.spec, peer.facts)
+            ask = partial(_ask, asking, peer, reads[peer.name])
+            refused[peer.name], cold[peer.name], older = peer.patience.within(ASKED_FOR, ask, asking.spec.name)
+            if older is not None:
+                compared[peer.name] = older
             asked.add(peer.name)
         except HostUnreachable as exc:
             why = (Finding(Reason.PeerUnreachable, str(exc)),)
             refused[peer.name] = cold[peer.name] = why
-        except libvirt.libvirtError as exc:
+        except (libvirt.libvirtError, TimeoutError) as exc:
             why = (Finding(Reason.PeerUnreachable, f"{peer.name}: {exc}"),)
             refused[peer.name] = cold[peer.name] = why
     return _Answers(_refusing(refused), _refusing(cold), compared, frozenset(asked))
+
+
+def _ask(asking: _Question, peer: Host, now: HostNow) -> tuple[tuple[Finding, ...], tuple[Finding, ...], str | None]:
+    """Why the peer does not take it while it runs, and while it is off; and what an older one could not compare.
+
+    Raises HostUnreachable or libvirtError when the peer does not answer.
+    """
+    older = peer.facts.hypervisor_version < asking.source.facts.hypervisor_version
+    refusal = _refusal(asking, peer, now)
+    return (*refusal, not_compared(peer.conn, asking.spec, peer.facts) if older else None)
 
 
 def _refusing(answers: Refusals) -> dict[str, tuple[Finding, ...]]:
@@ -249,10 +262,7 @@ def _refusing(answers: Refusals) -> dict[str, tuple[Finding, ...]]:
 
 
 def _refusal(asking: _Question, peer: Host, now: HostNow) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Why the peer does not take it while it runs, and while it is off.
-
-    Raises HostUnreachable or libvirtError when the peer does not answer.
-    """
+    """Why the peer does not take it while it runs, and while it is off. Raises as `_ask`."""
     spec, here, there = asking.spec, asking.source.facts, peer.facts
     seen = with_same_files(spec, target_views(asking.views, spec, there, peer.conn), here, peer)
     asking.unshown.extend(view.unshown for view in seen.values() if view.unshown)

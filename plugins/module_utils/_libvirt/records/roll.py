@@ -23,7 +23,8 @@ from ..._core.roll.record import NOTE_PATIENCE, OVER, OWN_DRAIN, Clock, Fleet, R
 from ..._playbook.lives import has_ended, heard
 from ..host.connection import HostUnreachable, libvirt
 from ..observe.host import Host, HostConfig
-from ..observe.peers import KNOWN_SILENT, PATIENCE, Task, Threads, check_machines, open_peer
+from ..observe.patience import Task, Threads
+from ..observe.peers import KNOWN_SILENT, PATIENCE, check_machines, open_peer
 from ..store.names import CORDON, split_generation
 from ..store.volumes import StoreError, VolumeTorn
 

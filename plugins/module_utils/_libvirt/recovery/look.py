@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from ..._core.recovery.looks import View
 from ..host.connection import HostUnreachable, LibvirtProblem, libvirt, open_connection
-from ..observe.peers import Threads
+from ..observe.patience import Threads
 from . import arp
 
 # Seconds. A host that is there answers in milliseconds; where a packet was lost the kernel asks again after 1 s.

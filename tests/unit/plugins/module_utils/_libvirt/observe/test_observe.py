@@ -149,6 +149,17 @@ def test_a_vm_that_cannot_be_read_is_still_here(monkeypatch: pytest.MonkeyPatch)
     assert "state change lock" in vm.findings[0].message
 
 
+def test_a_read_of_this_host_that_never_ends_says_where_it_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a QEMU that hangs: libvirt has no time-out for its monitor."""
+    monkeypatch.setattr(observe, "READ_FOR", 0.2)
+    hangs = threading.Event()
+    monkeypatch.setattr(Host, "read", lambda _self, _jobs: hangs.wait(5))
+    observer = Observer(Host(HostConfig("a", "qemu:///system"), lambda _uri: CONNECTION), [], "boot", "")
+    with pytest.raises(HostUnreachable, match=r"no answer about its VMs within 0.2 s. A QEMU hangs there"):
+        observer.observe(None, 0.0, frozenset(), {})
+    hangs.set()
+
+
 def test_a_vm_that_left_between_two_reads_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen(monkeypatch, "VIR_ERR_NO_DOMAIN") is None
 

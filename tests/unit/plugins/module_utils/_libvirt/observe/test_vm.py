@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -282,3 +283,27 @@ def test_what_cannot_be_shown_beforehand_is_said(monkeypatch: pytest.MonkeyPatch
     )
     assert not found.cold_refused_by
     assert found.unshown == ("Disk vdb (/mnt/data) is not known to be the same there",)
+
+
+def test_a_peer_whose_storage_hangs_holds_up_no_other_and_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """libvirtd answers keepalives there, so nothing else would ever end it."""
+    monkeypatch.setattr(vm_facts, "ASKED_FOR", 0.2)
+    asked: list[str] = []
+    hangs = threading.Event()
+
+    def refusal(_asking: Any, peer: Host, _now: HostNow) -> Any:
+        asked.append(peer.name)
+        if peer.name == "host-b":
+            hangs.wait(5)
+        return (), ()
+
+    monkeypatch.setattr(vm_facts, "_refusal", refusal)
+    peers = [Host(HostConfig(name, "x"), lambda _uri: None) for name in ("host-b", "host-c")]
+    for peer in peers:
+        peer._facts = HostFacts(pools={}, libvirt_version=9000000, hypervisor_version=10000008)
+    for _vm in range(2):
+        found = facts_of(monkeypatch, peers=tuple(peers))
+        assert (set(found.refused_by), found.asked) == ({"host-b"}, {"host-c"})
+        assert "no answer about web within 0.2 s" in found.refused_by["host-b"][0].message
+    hangs.set()
+    assert asked == ["host-b", "host-c", "host-c"]
