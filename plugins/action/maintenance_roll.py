@@ -17,6 +17,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model import wall
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.tally import tally, undone
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned, terms, words
@@ -123,7 +124,7 @@ class ActionModule(ActionBase):
 
     def _once(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """`asked`: the request, and with it the state, if it is another one, and what the module is told of us."""
-        request = {key: value for key, value in asked.items() if key in ROLL_SPEC}
+        request = {**{key: value for key, value in asked.items() if key in ROLL_SPEC}, "now": wall.of(time.time())}
         told = {"state": asked.get("state", self._state), "playbook": asked.get("playbook", "")}
         since = clocks()
         found = self._execute(self._module, {**self._reach, **told, "request": request})

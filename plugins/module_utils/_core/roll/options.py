@@ -34,6 +34,7 @@ ROLL_SPEC: dict[str, Any] = {
     "roll_host": {"type": "str", "default": ""},
     "stage": {"type": "str", "choices": STAGES},
     "why": {"type": "str", "default": ""},  # it failed; came_back: why `vm` is still to go back
+    "now": {"type": "str", "default": ""},  # UTC, by the clock of the controller as it calls
     "targets": {"type": "list", "elements": "str", "default": []},  # of its VMs by the plan: it waits for those
     "tally": {"type": "dict", "default": {}},  # what became of its VMs, numbers
     "moved": {"type": "dict", "default": {}},  # VM -> host; by UUID, on KubeVirt namespace/name/UID
@@ -111,10 +112,10 @@ def answer_of(
         return run.patiently(lambda: run.came_back(store, host, runner, *went, here), here, until, watch, NOTE_PATIENCE)
     if state == "admitted":
         boot = boot_id()
-        patience = params["patience"]
+        patience, called = params["patience"], (params["now"], here.now())
 
         def step() -> RollAnswer:
-            return run.turn(store, host, runner, boot, here, until, watch, patience, params["targets"])
+            return run.turn(store, host, runner, boot, here, until, watch, patience, params["targets"], called)
 
         return run.patiently(step, here, until, watch, patience)
     if not params["stage"]:

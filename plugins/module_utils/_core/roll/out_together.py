@@ -2,7 +2,8 @@
 and when the next one may begin, by the soak after a host and the end of the maintenance window. Pure.
 
 The times are those that the record has, in UTC, and may be of a host whose clock is wrong after its reboot: so who
-rests also counts its own seconds, and whether a roll lives never hangs on them.
+rests also counts its own seconds, the window ends by the clock of the controller, and whether a roll lives never hangs
+on them.
 """
 
 from __future__ import annotations

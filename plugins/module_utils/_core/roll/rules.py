@@ -266,12 +266,13 @@ def turn(
     rested: float = 0.0,
     targets: Sequence[str] = (),
     watched: bool = False,
+    at_controller: str = "",
 ) -> Verdict:
     """May this host begin, and what is left to be done with it? `boot_id`: that of the host now.
 
     `in_vain`: it has waited long enough for hosts of others. `left`: nobody works in its playbook.
     `rested`: seconds for which it has waited for the soak. `watched`: before that it waited for hosts under way.
-    `targets`: hosts to which the plan sends its VMs.
+    `targets`: hosts to which the plan sends its VMs. `at_controller`: by its clock the window ends; '': by `now`.
     """
     entry = roll.hosts.get(host)
     if entry is None:
@@ -288,12 +289,13 @@ def turn(
         return Verdict(Answer.GO, again, words.carries_on(entry), still)
     if not stages.may_begin(roll):
         return Verdict(Answer.CLOSED, None, words.is_closed(host, roll.in_stage(Stage.FAILED), roll.paused))
-    over = out_together.is_over(roll, now)
+    over = out_together.is_over(roll, at_controller or now)
     if over:
         return Verdict(Answer.CLOSED, stages.paused(roll, over), words.is_closed(host, (), over))
     away = {} if left else out_together.coming_back(roll, host, targets)
     rest = out_together.soaks(roll, now, rested, watched)
-    return _place(roll, host, fleet, now, in_vain, left, rest, away)
+    over = out_together.too_long(roll, host, at_controller or now, rest[1])
+    return _place(roll, host, fleet, now, in_vain, left, rest[0], over, away)
 
 
 def _place(
@@ -303,22 +305,22 @@ def _place(
     now: str,
     in_vain: bool,
     left: bool,
-    rest: tuple[str, float],
+    rests_after: str,
+    over: str,
     away: Mapping[str, str],
 ) -> Verdict:
-    """Is there a place for a host that waits? Those before it in the order have theirs first. `away`: hosts that its
-    VMs need, and why they are not there yet. `rest`: after which host it still has to rest, and for how long."""
+    """Is there a place for a host that waits? Those before it in the order have theirs first. `rests_after`: the host
+    after which it still has to rest. `over`: why the window has no time left for it. `away`: hosts that its VMs need,
+    and why they are not there yet."""
     out = out_together.unavailable(roll, fleet, host)
     ahead = [] if left else out_together.before(roll, fleet, host)
     if not out_together.used_up(roll, fleet, host, {**out, **dict.fromkeys(ahead, "")}):
         if away:
             return Verdict(Answer.WAIT, None, words.waits_for_targets(host, away), waits_for=tuple(away))
-        after, seconds = rest
-        over = out_together.too_long(roll, host, now, seconds)
         if over:
             return Verdict(Answer.CLOSED, stages.paused(roll, over), words.is_closed(host, (), over))
-        if after:
-            return Verdict(Answer.WAIT, None, words.soaks(roll, host, after), rests=True)
+        if rests_after:
+            return Verdict(Answer.WAIT, None, words.soaks(roll, host, rests_after), rests=True)
         return Verdict(Answer.GO, stages.with_stage(roll, host, Stage.DRAINING, now), "", _ALL)
     limit = out_together.used_up(roll, fleet, host, out)
     if limit is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..model.wall import after
 from . import notifications, planned, reboot, rules, stages, status, table, words
 from .owner import RollRefused, RollTakenOver, RollUnreadable, Watch, check_run, kept_elsewhere
 from .record import OVER, Clock, Fleet, Roll, RollStore, Stage, State, write
@@ -91,11 +92,13 @@ def turn(
     notes: Mapping[str, Any],
     patience: float,
     targets: Sequence[str] = (),
+    called: tuple[str, float] = ("", 0.0),
 ) -> RollAnswer:
     """Wait for the turn of this host, and say what is left to be done with it; `begins`: it was not begun before.
 
     `notes`: of the slice before, and how long its playbook has done nothing else. `patience`:
-    seconds to wait for hosts of others. `targets`: hosts to which the plan sends its VMs.
+    seconds to wait for hosts of others. `targets`: hosts to which the plan sends its VMs. `called`: UTC by
+    the controller's clock as it called, and `clock.now()` then.
     """
     since = notes.get("since")
     rests, rests_for, watched = notes.get("rests"), notes.get("rests_for", 0), notes.get("watched", False)
@@ -113,7 +116,10 @@ def turn(
         done = len(roll.in_stage(Stage.DONE))
         rests = now if rests is not None and done != rests_for else rests  # another one is done: from the start
         rested = 0.0 if rests is None else now - rests
-        verdict = rules.turn(roll, host, fleet, boot_id, clock.wall(), in_vain, left, rested, targets, watched)
+        at_controller = after(called[0], now - called[1])
+        verdict = rules.turn(
+            roll, host, fleet, boot_id, clock.wall(), in_vain, left, rested, targets, watched, at_controller
+        )
         if verdict.answer is Answer.WAIT:
             is_next = roll.in_stage(Stage.WAITING)[:1] == [host]
             watched = watched or not verdict.rests

@@ -135,6 +135,17 @@ def test_who_waits_for_no_worker_of_its_playbook_calls_none_left(
     assert (asked[-1] > 0) is not bool(waits)
 
 
+def test_each_call_has_the_time_of_the_controller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By which the window of a roll ends; of slices that follow each other, too."""
+    action, asked = ActionModule.__new__(ActionModule), []
+    action._state, action._reach, action._module = "admitted", {}, "virt_roll"
+    monkeypatch.setattr(action, "_execute", lambda _name, args: asked.append(args["request"]["now"]) or {})
+    for at in (0.0, 3600.0):
+        monkeypatch.setattr(maintenance_roll.time, "time", lambda at=at: at)
+        action._once({"roll_host": "a", "now": ""})
+    assert asked == ["1970-01-01T00:00:00Z", "1970-01-01T01:00:00Z"]
+
+
 def test_a_wait_is_told_once_and_the_next_host_of_all_tells_it_again() -> None:
     """A roll would be silent for hours while the user's tasks run on another host."""
     wait = {"message": "b waits: a atWork", "waits_for": ["a"]}

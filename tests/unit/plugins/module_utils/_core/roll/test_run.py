@@ -21,6 +21,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll imp
     status,
     table,
 )
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.options import ROLL_SPEC, answer_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.owner import RollRefused, RollTakenOver
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import Fleet, Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.rules import Ask
@@ -599,6 +600,25 @@ def test_a_host_that_is_silent_for_a_moment_does_not_end_the_roll(
     assert seconds < 20 or said == "a waits: 1 host may be out at once, and this one is: x (does not answer)"
     assert time.at - began < rules.SILENT_FOR + 10
     assert answer != "closed" or time.at - began > rules.SILENT_FOR
+
+
+@pytest.mark.parametrize("host_says", ["2025-12-31T22:00:00Z", "2026-01-01T02:00:00Z"])
+@pytest.mark.parametrize(("seconds", "answer"), [(30.0, "go"), (90.0, "closed")])
+def test_the_window_ends_by_the_clock_of_the_controller(
+    store: Store, time: Time, host_says: str, seconds: float, answer: str
+) -> None:
+    """That of the host which waits is wrong. The seconds of its wait it counts by itself."""
+    ask = Ask(id="mi", run="mine", hosts=HOSTS, terms=Terms(until="2026-01-01T00:01:00Z"))
+    run.begin(store, ask, time.clock(), time.at, {})
+    began = time.at
+    busy = Fleet((*HOSTS, "x"), {"x": "has a drain of its own"}, frozenset({"x"}))
+    store.fleet = lambda: busy if time.at < began + seconds else Fleet(HOSTS)  # type: ignore[method-assign]
+    asked = {name: spec.get("default") for name, spec in ROLL_SPEC.items()}
+    asked |= {"state": "admitted", "roll_run": "mine", "roll_host": "a", "now": "2026-01-01T00:00:00Z", "slice": 200}
+    here = record.Clock(lambda: time.at, lambda: host_says, time.sleep)
+    found = answer_of(asked, store, here, lambda: "boot")
+    assert found["answer"] == answer
+    assert (store.roll.state is State.PAUSED) is (answer == "closed")
 
 
 def test_each_silent_host_has_its_own_time(store: Store, time: Time) -> None:

@@ -177,6 +177,8 @@ def test_a_host_that_would_not_be_through_is_not_begun_and_the_roll_ends_well() 
     roll = through(roll, "a", 0, 10)
     assert out_together.expected(roll, "b") == 600
     assert turn(roll, "b", 19).answer is Answer.GO
+    assert rules.turn(roll, "b", FLEET, "", clock(999), at_controller=clock(19)).answer is Answer.GO
+    assert rules.turn(roll, "b", FLEET, "", clock(11), at_controller=clock(20)).answer is Answer.CLOSED
     late = turn(roll, "b", 20)
     assert late.answer is Answer.CLOSED and late.roll is not None
     why = f"b takes about 10 min, and the window ends at {clock(30)} (maintenance_until)"
