@@ -320,6 +320,9 @@ def _one_vm(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -
         _one(step, uuid)
     here.start_migrations(step)
     endings = {entry.ending for entry in step.record.vms.values()}
+    arrives = _wait_for_arrivals(step) if not endings else None
+    if arrives is not None:
+        return NodePhase.MIGRATING if arrives is NodePhase.DRAINING else arrives
     if not endings:  # it went before it was seen
         step.decision.node_findings[step.record.node] = (Finding(Reason.VMVanished),)
     if Ending.NONE.value in endings:
@@ -327,6 +330,25 @@ def _one_vm(step: Step, vms: list[VM], before: Mapping[str, Situation] | None) -
     if endings <= {Ending.MOVED.value, Ending.COLD_MOVED.value} and endings:
         return NodePhase.MIGRATED
     return NodePhase.BLOCKED
+
+
+def _wait_for_arrivals(step: Step) -> NodePhase | None:
+    """Wait for what others bring to the node, or start there: all of it, or the one VM that is meant. None: there is
+    nothing."""
+    record, obs = step.record, step.obs
+    claims = [r for r in obs.inbound if r.target == record.node and record.only in ("", r.vm)]
+    starting = [claim for claim in claims if claim.starts]
+    if starting and len(starting) == len(claims):
+        text = "; ".join(map(str, starting))
+        return wait_for_node(step, text, Reason.VMStartsHere)
+    inbound = [str(claim) for claim in claims]
+    vms = [vm for vm in obs.vms.values() if vm.node == record.node and record.only in ("", vm.uuid)]
+    inbound += [f"{vm.name} is {vm.state.words}" for vm in vms if vm.state in ARRIVING]
+    if not inbound:
+        return None
+    if len(claims) == len(inbound) and all(claim.stuck for claim in claims):
+        return wait_for_node(step, "; ".join(inbound), Reason.InboundMigration)
+    return wait_for_others(step, ", ".join(inbound), Reason.InboundMigration)
 
 
 def _phase(step: Step) -> NodePhase:
@@ -342,19 +364,9 @@ def _phase(step: Step) -> NodePhase:
         if step.acts_on_node:  # one that is refused is not asked for without end
             step.waits_for_node()
         return NodePhase.BLOCKED
-    claims = [r for r in obs.inbound if r.target == record.node]
-    starting = [claim for claim in claims if claim.starts]
-    if starting and len(starting) == len(claims):
-        text = "; ".join(map(str, starting))
-        return wait_for_node(step, text, Reason.VMStartsHere)
-    inbound = [str(claim) for claim in claims]
-    inbound += [
-        f"{vm.name} is {vm.state.words}" for vm in obs.vms.values() if vm.node == record.node and vm.state in ARRIVING
-    ]
-    if inbound:
-        if len(claims) == len(inbound) and all(claim.stuck for claim in claims):
-            return wait_for_node(step, "; ".join(inbound), Reason.InboundMigration)
-        return wait_for_others(step, ", ".join(inbound), Reason.InboundMigration)
+    arrives = _wait_for_arrivals(step)
+    if arrives is not None:
+        return arrives
     left = problems(obs, record)
     if not obs.full:
         what = obs.nodes[record.node].message or "a host"

@@ -8,11 +8,12 @@ import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.restore import leaves_nothing
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import Reservation, State
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.engine import Engine, Slice
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.run.start import begin
 from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.stories import ended, run, two
-from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, vm
+from ansible_collections.virtops.maintenance.tests.unit.plugins.module_utils._core.world import POLICY, fleet, vm
 from fleetsim.platform import ModelPlatform
 
 
@@ -98,3 +99,46 @@ def test_a_restore_that_stood_still_for_too_long_takes_its_cordon_away() -> None
     outcome = Engine(platform, POLICY, record).run(platform.now() + 10.0)
     assert outcome.phase is NodePhase.ACTIVE
     assert not made.machines["a"].cordons
+
+
+@pytest.mark.parametrize("answers_again", [True, False])
+def test_one_vm_under_the_reservation_of_a_host_that_died_waits_and_says_whose_it_is(answers_again: bool) -> None:
+    """It was b's drain that brought it here, and b died before it gave its reservation back."""
+    made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 8192, "c": 8192})
+    claim = Reservation("u1", "a", "b", 1024, "web from b: b cannot be read", stuck=True)
+    made.machines["a"].claims["u1", "b"] = claim
+    made.machines["b"].reachable = False
+
+    def back() -> None:
+        made.machines["b"].reachable = True
+        made.machines["a"].claims["u1", "b"] = replace(claim, stuck=False)
+
+    if answers_again:
+        made.at(made.clock + 30.0, back)
+    began = made.clock
+    outcome = one(made)
+    if answers_again:
+        assert outcome.phase is NodePhase.MIGRATED and outcome.record.vms["u1"].ending == "moved"
+        return
+    assert (outcome.phase, outcome.record.vms) == (NodePhase.BLOCKED, {})
+    (finding,) = outcome.decision.node_findings["a"]
+    assert (finding.reason, finding.message) == (Reason.InboundMigration, claim.note)
+    assert made.clock - began >= POLICY.pending_timeout
+
+
+def test_one_vm_that_is_still_arriving_is_waited_for() -> None:
+    made = fleet([("a", vm(1, "a"))], {"a": 8192, "b": 8192, "c": 8192})
+    arriving = made.machines["a"].domains["u1"]
+    arriving.state = State.INCOMING
+    made.at(made.clock + 30.0, lambda: setattr(arriving, "state", State.RUNNING))
+    assert one(made).phase is NodePhase.MIGRATED
+
+
+@pytest.mark.parametrize("whose", ["u1", "u2"])
+def test_one_vm_that_is_gone_is_not_waited_for(whose: str) -> None:
+    """Nor is what arrives of others any of its business."""
+    made = fleet([("a", vm(2, "a"))], {"a": 8192, "b": 8192, "c": 8192})
+    made.machines["a"].claims["u2", "b"] = Reservation("u2", "a", "b", 1024)
+    outcome = one(made) if whose == "u2" else one(fleet([], {"a": 8192, "b": 8192}))
+    assert outcome.phase is NodePhase.BLOCKED
+    assert [one.reason for one in outcome.decision.node_findings["a"]] == [Reason.VMVanished]
