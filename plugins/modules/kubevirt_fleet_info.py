@@ -72,8 +72,8 @@ hosts:
   description:
     - The nodes, with C(name), C(memory_mib), C(committed_mib) of pods that are not VMs, the
       same in thousandths of a CPU as C(cpu_milli) and C(committed_cpu_milli), C(cordoned) by others
-      (or without a working virt-handler), C(reachable), C(message), C(runs_vms), false without KubeVirt's label, and
-      C(labels), those of O(labels).
+      (or without a working virt-handler), C(reachable), C(message), C(runs_vms), false without KubeVirt's label,
+      C(spare), what is free now of huge pages (MiB), devices and pods, and C(labels), those of O(labels).
   returned: success
   type: list
   elements: dict

@@ -39,7 +39,8 @@ options:
         listed; C(cpu_milli), thousandths of a CPU that may be requested (without it CPU is not
         counted), and C(committed_cpu_milli) that others request; C(link_mib_s) of its network;
         C(version) of its hypervisor; C(labels), C(taints); C(cordoned), C(reachable) and
-        C(message); C(runs_vms), false for one that a share in O(max_unavailable) does not count.
+        C(message); C(runs_vms), false for one that a share in O(max_unavailable) does not count;
+        C(spare), what is free now of huge pages in MiB, devices and pods, without it not counted.
         Without C(memory_mib), or with a key that is not one of these, it is an error.
     type: list
     elements: dict
@@ -56,7 +57,8 @@ options:
         false for one that could not be read; C(control_node), why it is taken for the machine that runs
         the maintenance, whose host is planned last;
         C(dirty_rate) in MiB/s; C(working_set_mib), which it writes over and over and which is the
-        most that is sent again; C(sent_mib), what a migration sends if it is less than the memory.
+        most that is sent again; C(takes), what it takes of C(spare) of hosts; C(sent_mib), what a
+        migration sends if it is less than the memory.
       - One that is active needs C(memory_mib), and one with C(migratable=false) needs C(reasons).
     type: list
     elements: dict

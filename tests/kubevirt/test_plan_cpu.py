@@ -62,6 +62,30 @@ def test_cpu_that_nobody_has_free_is_named(sim, operator) -> None:
     assert planned["fits"] and planned["steps"][0]["moves"][0]["target"] == "n2"
 
 
+def test_huge_pages_and_devices_are_counted_for_all_vms_together(sim, operator) -> None:
+    """One node's two VMs find a place each by themselves, and together none: pages for one are free."""
+    for name, node in (("a", "n1"), ("b", "n1"), ("on-n2", "n2"), ("on-n3", "n3")):
+        sim.add_vm(name, node)
+    client = Client(operator.auth)
+    found = preflight_read.read(client)
+    client.close()
+    for what, each, whole in (("hugepages-1Gi", "16Gi", ("48Gi", "32Gi")), ("example.com/nic", "1", ("3", "2"))):
+        for node in found.nodes:
+            node["status"]["allocatable"][what] = whole[0] if node["metadata"]["name"] == "n2" else whole[1]
+        for pod in found.pods:
+            pod["spec"]["containers"][0]["resources"].setdefault("requests", {})[what] = each
+        fleet = {**read_fleet(operator.auth), **fleet_of(found, "None")}
+        free = {host["name"]: host["spare"][what] for host in fleet["hosts"]}
+        assert list(free.values()) == ([0, 32768, 16384] if what == "hugepages-1Gi" else [0, 2, 1])
+        assert plan(fleet, ["n1"])["fits"]
+        for node in found.nodes:
+            node["status"]["allocatable"][what] = whole[1] if node["metadata"]["name"] != "n3" else each
+        refusal = plan({**fleet, **fleet_of(found, "None")}, ["n1"])["refusal"]
+        assert what in refusal["sentence"] and "does not fit" in refusal["sentence"]
+        for pod in found.pods:
+            del pod["spec"]["containers"][0]["resources"]["requests"][what]
+
+
 def test_a_vm_under_way_requests_its_cpu_and_memory_on_both_nodes(sim, operator) -> None:
     cpus(sim, "db", "8")
     client = Client(operator.auth)

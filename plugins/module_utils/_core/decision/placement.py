@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any
 
 from ..model.constraints import NO_CONSTRAINTS, unsatisfied, untolerated_preferences
-from ..model.observation import VM, Node, Observation
+from ..model.observation import VM, Node, Observation, amounts
 from ..model.policy import Limits, PlacementPolicy, Profile
 from ..reasons.reason import Finding, Reason
 
@@ -83,6 +83,7 @@ class Placement:
         self._ours_to = {claim.target for claim in obs.claims.values() if not claim.stuck}
         self._booked: dict[str, int] = {}
         self._booked_cpu: dict[str, int] = {}
+        self._booked_more: dict[str, dict[str, int]] = {}
         self._booked_in: dict[str, int] = {}
         self._booked_groups: dict[tuple[str, str], int] = {}
         # Best first, group, needs and what is booked left aside.
@@ -98,7 +99,7 @@ class Placement:
         """
         for node in self._nodes[:3]:  # mostly one of the first takes it, and nothing is sorted
             room = node.room_mib + node.reserved_mib
-            if room < vm.memory_mib or not node.has_cpu(vm.cpu_milli):
+            if room < vm.memory_mib or not node.has_cpu(vm.cpu_milli) or node.lacks(vm.takes):
                 continue
             if not self.refuses(vm, node, cold):
                 return ()
@@ -106,7 +107,7 @@ class Placement:
         for whole, name, node in self._roomiest_first(may):
             if -whole < vm.memory_mib:
                 break
-            if name not in may or not node.has_cpu(vm.cpu_milli):
+            if name not in may or not node.has_cpu(vm.cpu_milli) or node.lacks(vm.takes):
                 continue
             if not self.refuses(vm, node, cold):
                 return ()
@@ -149,6 +150,8 @@ class Placement:
 
     def _fits(self, vm: VM, node: Node) -> bool:
         """Beside what was booked in this step."""
+        if vm.takes and node.lacks(vm.takes, self._booked_more.get(node.name)):
+            return False
         booked = self._booked_cpu.get(node.name, 0)
         return self.room(node) >= vm.memory_mib and node.has_cpu(vm.cpu_milli, booked)
 
@@ -222,7 +225,7 @@ class Placement:
                 text = f"{older}. {self._left_out}".rstrip()
                 found[Reason.NewerToOlder] = Finding(Reason.NewerToOlder, text)
                 return tuple(found.values())
-            needs = _amount(vm, vm.memory_mib, vm.cpu_milli)
+            needs = _amount(vm, vm.memory_mib, vm.cpu_milli, vm.takes)
             text = f"The VM needs {needs}: {self._examples(vm, cold, typed)}. {self._left_out}"
             text = text.rstrip()
             found.setdefault(Reason.NoTargetWithCapacity, Finding(Reason.NoTargetWithCapacity, text))
@@ -237,7 +240,7 @@ class Placement:
             if refused:
                 unfit.append(refused[0].message.rstrip("."))
             else:
-                small.append(f"{node.name} has room for {_amount(vm, node.room_mib, node.cpu_room)}")
+                small.append(f"{node.name} has room for {_amount(vm, node.room_mib, node.cpu_room, node.spare)}")
             if len(small) == _NAMED:
                 break
         return "; ".join([*small, *unfit][:_NAMED])
@@ -325,6 +328,8 @@ class Placement:
         self._booked[name] = self._booked.get(name, 0) + vm.memory_mib
         self._booked_cpu[name] = self._booked_cpu.get(name, 0) + vm.cpu_milli
         self._booked_in[name] = self._booked_in.get(name, 0) + 1
+        more = self._booked_more.setdefault(name, {}) if vm.takes else {}
+        more.update({what: more.get(what, 0) + value for what, value in vm.takes.items()})
         if vm.group:
             group = (name, vm.group)
             self._booked_groups[group] = self._booked_groups.get(group, 0) + 1
@@ -362,10 +367,11 @@ def _still_to_drain(node: Node) -> int:
     return int(node.roll_rank is not None and not node.roll_done)
 
 
-def _amount(vm: VM, mib: int, cpu_milli: float) -> str:
-    """CPU is told where the VM's is counted."""
+def _amount(vm: VM, mib: int, cpu_milli: float, more: Mapping[str, int] | None) -> str:
+    """CPU is told where the VM's is counted, and so is what else it takes."""
     text = f"{max(0, mib)} MiB"
-    return f"{text} and {cpus(cpu_milli)}" if vm.cpu_milli and cpu_milli < math.inf else text
+    text = f"{text} and {cpus(cpu_milli)}" if vm.cpu_milli and cpu_milli < math.inf else text
+    return text + ("" if more is None else amounts({what: more.get(what, 0) for what in vm.takes}))
 
 
 def cpus(milli: float) -> str:

@@ -159,6 +159,7 @@ class VM:
     `document`: what rules see (JSON-like).
     `owner`: who moves it where its strategy is External, for people; empty: not known.
     `cpu_milli`: what it requests, where CPU is counted.
+    `takes`: what else it takes of its node, that is counted: a size of huge pages (MiB), a device (how many).
     `constraints`: what it requires of its node.
     `resident_mib`: what it uses of its memory; 0: not known.
     `control_node`: why it is taken for the machine that runs the maintenance; empty: it is not.
@@ -208,6 +209,7 @@ class VM:
     instance: str = ""
     unshown: tuple[str, ...] = ()
     served_at: tuple[str, ...] = ()
+    takes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def active(self) -> bool:
@@ -223,6 +225,7 @@ class Node:
     part of the reservations, which will become VMs or go away.
     `cpu_milli`: what may be requested of it, `committed_cpu_milli`: what is. None: CPU is not
     counted.
+    `spare`: what is free now of what VMs take beside these (`takes`). None: not known, and not counted.
     `gone`: there is none of this name any more.
     `roll_rank`: position in the roll; a lower rank is done earlier. None: not in the roll.
     `roll_done`: its maintenance is over.
@@ -256,6 +259,7 @@ class Node:
     version: tuple[int, ...] = ()
     cpu_milli: int | None = None
     committed_cpu_milli: int = 0
+    spare: Mapping[str, int] | None = None
 
     @property
     def room_mib(self) -> int:
@@ -268,6 +272,19 @@ class Node:
     def has_cpu(self, milli: int, booked: int = 0) -> bool:
         """Whether it has CPU for one more VM. One that requests none always fits."""
         return not milli or self.cpu_room - booked >= milli
+
+    def lacks(self, takes: Mapping[str, int], booked: Mapping[str, int] | None = None) -> dict[str, int]:
+        """How much is missing there of what a VM takes beside memory and CPU. `booked`: by others."""
+        if not takes or self.spare is None:
+            return {}
+        missing = {what: value + (booked or {}).get(what, 0) - self.spare.get(what, 0) for what, value in takes.items()}
+        return {what: value for what, value in missing.items() if value > 0}
+
+
+def amounts(takes: Mapping[str, int]) -> str:
+    """In words, each with " and " before it."""
+    units = {what: " MiB of" if what.startswith("hugepages") else "" for what in takes}
+    return "".join(f" and {value}{units[what]} {what}" for what, value in sorted(takes.items()))
 
 
 @dataclass(frozen=True)

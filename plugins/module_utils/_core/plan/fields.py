@@ -91,6 +91,7 @@ HOST: dict[str, Kind] = {
     "reachable": yes,
     "message": text,
     "runs_vms": yes,
+    "spare": counts,
 }
 VM: dict[str, Kind] = {
     "name": text,
@@ -116,6 +117,7 @@ VM: dict[str, Kind] = {
     "document": mapping,
     "known": yes,
     "control_node": text,
+    "takes": counts,
 }
 # Of these None says something: that it is not known.
 UNKNOWN = frozenset(("migratable",))

@@ -2,11 +2,12 @@
 
 hosts:  name, memory_mib, reserve_mib, committed_mib and group_counts (of VMs that are not listed),
         cpu_milli (none: CPU is not counted), committed_cpu_milli, link_mib_s, version, labels,
-        taints, cordoned, reachable, message, runs_vms (false: not one of which a share is meant)
+        taints, cordoned, reachable, message, runs_vms (false: not one of which a share is meant), spare (what
+        is free of huge pages, devices: {"hugepages of 2048 KiB": MiB}; none: not counted)
 vms:    name, uuid, host, memory_mib, cpu_milli, sent_mib, dirty_rate, working_set_mib, group,
         strategy, state, migratable, reasons, cold, refused_by, cold_refused_by, compared, needs,
         persistent, autostart, document, known, control_node (why it is taken for the machine that
-        runs the maintenance)
+        runs the maintenance), takes (of what hosts have as spare)
 """
 
 from __future__ import annotations
@@ -142,6 +143,7 @@ def _node(given: Mapping[str, Any]) -> Node:
         version=version,
         cpu_milli=given.get("cpu_milli"),
         committed_cpu_milli=given.get("committed_cpu_milli", 0),
+        spare=given.get("spare"),
     )
 
 
@@ -195,6 +197,7 @@ def _vm(given: Mapping[str, Any], nodes: Mapping[str, Node]) -> VM:
         ),
         known=given.get("known", True),
         control_node=given.get("control_node", ""),
+        takes=given.get("takes", {}),
     )
     if vm.known and vm.active and not vm.memory_mib:
         raise PolicyError(f"the VM {name} has no memory_mib: expected the MiB that it uses, more than 0")

@@ -9,7 +9,7 @@ from typing import Any
 from ..model import constraints_text
 from ..model.observation import VM, Node, Observation
 from ..model.record import NodeRecord
-from ..reasons.reason import Finding
+from ..reasons.reason import Finding, Reason
 from .fields import number
 
 MIB = 1 << 20
@@ -32,7 +32,12 @@ def fleet_of(obs: Observation, name: str) -> dict[str, Any]:
         "host": _host_row(obs.nodes[name]),
         "vms": [_vm_row(vm) for vm in obs.vms.values() if vm.node == name],
         "peers": [
-            {**_host_row(node), "committed_mib": node.committed_mib, "group_counts": dict(node.group_counts)}
+            {
+                **_host_row(node),
+                "committed_mib": node.committed_mib,
+                "group_counts": dict(node.group_counts),
+                **({} if node.spare is None else {"spare": dict(node.spare)}),
+            }
             for node in peers
         ],
     }
@@ -49,7 +54,10 @@ def of_fleet(found: Iterable[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], 
     for peer in (peer for one in found for peer in one.get("peers", ()) if peer["name"] not in own):
         if not seen.get(peer["name"], {}).get("reachable"):
             seen[peer["name"]] = dict(peer)
-    return [*own.values(), *seen.values()], [dict(vm) for one in found for vm in one["vms"]]
+    rows = {**own, **seen}
+    for peer in (peer for one in found for peer in one.get("peers", ()) if "spare" in peer):
+        rows[peer["name"]].setdefault("spare", peer["spare"])  # only a host whose VMs take of it asks for it
+    return [*rows.values()], [dict(vm) for one in found for vm in one["vms"]]
 
 
 def _host_row(node: Node) -> dict[str, Any]:
@@ -79,10 +87,8 @@ def _vm_row(vm: VM) -> dict[str, Any]:
         "migratable": vm.migratable,
         "reasons": _findings(vm.findings),
         "cold": _findings(vm.cold_findings),
-        "refused_by": {host: _findings(found) for host, found in vm.refused_by.items()},
-        "cold_refused_by": None
-        if vm.cold_refused_by is None
-        else {host: _findings(found) for host, found in vm.cold_refused_by.items()},
+        "refused_by": _refusals(vm.refused_by),
+        "cold_refused_by": None if vm.cold_refused_by is None else _refusals(vm.cold_refused_by),
         "compared": dict(vm.compared),
         "needs": constraints_text.constraints_to_dict(vm.constraints),
         "persistent": vm.persistent,
@@ -90,7 +96,14 @@ def _vm_row(vm: VM) -> dict[str, Any]:
         "document": dict(vm.document),
         "known": vm.known,
         "control_node": vm.control_node,
+        "takes": dict(vm.takes),
     }
+
+
+def _refusals(by_host: Mapping[str, Iterable[Finding]]) -> dict[str, list[dict[str, str]]]:
+    """Without huge pages: those that are used now are free once others have left, so the plan counts them."""
+    kept = {host: [f for f in found if f.reason is not Reason.HugepagesMissing] for host, found in by_host.items()}
+    return {host: _findings(found) for host, found in kept.items() if found}
 
 
 def measured(raw: Mapping[str, Any], option: str, key: str, known: Mapping[str, Any] | None) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..decision.placement import Placement, cpus
-from ..model.observation import VM, Node, OnNotMigratable
+from ..model.observation import VM, Node, OnNotMigratable, amounts
 from ..reasons.reason import TABLE, Finding, Platform, Reason
 from .model import Refusal
 from .trial import NOT_FOR_ROOM, Fleet, Trial, try_step
@@ -23,19 +24,21 @@ class _Lack:
     mib: int = 0
     cpu_milli: int = 0
     whole: bool = False
+    more: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def amount(self) -> str:
         parts = [_gib(self.mib)] if self.mib else []
         parts += [cpus(self.cpu_milli)] if self.cpu_milli else []
-        return " and ".join(parts)
+        return (" and ".join(parts) + amounts(self.more)).removeprefix(" and ")
 
     def asked(self, vm: VM) -> str:
         """The part of the VM's request that is missing."""
         cpu = f"{cpus(vm.cpu_milli)} requested"
+        more = amounts({what: vm.takes[what] for what in self.more})
         if not self.cpu_milli:
-            return _gib(vm.memory_mib)
-        return f"{_gib(vm.memory_mib)}, {cpu}" if self.mib else cpu
+            return _gib(vm.memory_mib) + more
+        return (f"{_gib(vm.memory_mib)}, {cpu}" if self.mib else cpu) + more
 
 
 @dataclass(frozen=True)
@@ -160,20 +163,18 @@ def _all_for_room(fleet: Fleet, vm: VM, host: str) -> bool:
 
 def _least(placement: Placement, hosts: Iterable[_Host]) -> _Lack | None:
     lacks = (one.lack for one in hosts)
-    return min(lacks, key=lambda one: (one.whole, placement.weight(one.mib, one.cpu_milli)), default=None)
+    return min(lacks, key=lambda one: (one.whole, placement.weight(one.mib, one.cpu_milli), one.amount), default=None)
 
 
 def _hosts(fleet: Fleet, vm: VM, host: str, trial: Trial) -> list[_Host]:
     """Every other host, in the order of the request."""
     placement = fleet.placement([host])
-    mib: dict[str, int] = {}
-    cpu: dict[str, int] = {}
+    there: dict[str, list[VM]] = {}
     for placed in trial.placed:
         if placed.moves:
-            mib[placed.target] = mib.get(placed.target, 0) + placed.vm.memory_mib
-            cpu[placed.target] = cpu.get(placed.target, 0) + placed.vm.cpu_milli
+            there.setdefault(placed.target, []).append(placed.vm)
     return [
-        _host(fleet, placement, vm, node, _lack(vm, node, mib.get(node.name, 0), cpu.get(node.name, 0)))
+        _host(fleet, placement, vm, node, _lack(vm, node, there.get(node.name, ())))
         for node in fleet.nodes.values()
         if node.name != host
     ]
@@ -206,15 +207,19 @@ def _mend(fleet: Fleet, vm: VM, text: str) -> str:
     return ""
 
 
-def _lack(vm: VM, node: Node, mib: int, cpu_milli: int) -> _Lack:
-    """`mib`, `cpu_milli`: what others of the step take of it."""
+def _lack(vm: VM, node: Node, others: Iterable[VM]) -> _Lack:
+    """`others`: of the step, that go there too."""
+    mib, cpu_milli, more = 0, 0, Counter[str]()
+    for other in others:
+        mib, cpu_milli = mib + other.memory_mib, cpu_milli + other.cpu_milli
+        more.update(other.takes)
     if node.has_cpu(vm.cpu_milli, cpu_milli):
         lack_cpu = 0
     else:
         lack_cpu = int(vm.cpu_milli - node.cpu_room + cpu_milli)
     whole = node.cpu_milli is not None and vm.cpu_milli > node.cpu_milli
     whole = whole or vm.memory_mib > node.capacity_mib - node.reserve_mib
-    return _Lack(max(0, vm.memory_mib - node.room_mib + mib), lack_cpu, whole)
+    return _Lack(max(0, vm.memory_mib - node.room_mib + mib), lack_cpu, whole, node.lacks(vm.takes, more))
 
 
 def _because(fleet: Fleet, step: int, host: str, vm: VM, finding: Finding, others: Sequence[str]) -> Refusal:

@@ -57,20 +57,22 @@ def _out_of_the_way(model: Fleet, vm: VM, node: Node, host: str) -> list[Placed]
     """One VM of the node that makes enough room, the smallest; or else several, the largest first."""
     missing = vm.memory_mib - node.room_mib
     cpu = vm.cpu_milli - node.cpu_room if vm.cpu_milli else 0
-    if missing <= 0 and cpu <= 0:
+    more = node.lacks(vm.takes)
+    if missing <= 0 and cpu <= 0 and not more:
         return []  # there is room: others took it first, in the same step
     if node.capacity_mib - node.reserve_mib < vm.memory_mib:
         return []  # nor would there be if it were empty
     there = sorted((v for v in model.on(node.name) if v.active), key=lambda v: (v.memory_mib, v.uuid))
     for other in there:
-        if other.memory_mib >= missing and other.cpu_milli >= cpu:
+        more_too = all(other.takes.get(what, 0) >= value for what, value in more.items())
+        if other.memory_mib >= missing and other.cpu_milli >= cpu and more_too:
             placed = try_one(model, other, [host])
             if placed is not None:
                 return [placed]
-    return _several(model, there, missing, cpu, host)
+    return _several(model, there, vm, node, host)
 
 
-def _several(model: Fleet, there: list[VM], missing: int, cpu: float, host: str) -> list[Placed]:
+def _several(model: Fleet, there: list[VM], vm: VM, node: Node, host: str) -> list[Placed]:
     after = model.copy()
     moved: list[Placed] = []
     for other in reversed(there):
@@ -81,8 +83,7 @@ def _several(model: Fleet, there: list[VM], missing: int, cpu: float, host: str)
             continue
         after.move(placed)
         moved.append(placed)
-        missing -= other.memory_mib
-        cpu -= other.cpu_milli
-        if missing <= 0 and cpu <= 0:
+        free = after.nodes[node.name]
+        if free.room_mib >= vm.memory_mib and free.has_cpu(vm.cpu_milli) and not free.lacks(vm.takes):
             return moved
     return []

@@ -65,7 +65,7 @@ class Fleet:
         self.request = request
         ranks = {name: rank for rank, name in enumerate(request.todo)}
         self.nodes: dict[str, Node] = {
-            name: replace(node, group_counts=dict(node.group_counts), roll_rank=ranks.get(name), roll_done=False)
+            name: replace(_own(node), roll_rank=ranks.get(name), roll_done=False)
             for name, node in request.nodes.items()
         }
         self._vms: dict[str, dict[str, VM]] = {name: {} for name in self.nodes}
@@ -93,7 +93,7 @@ class Fleet:
     def copy(self) -> Fleet:
         other = Fleet.__new__(Fleet)
         other.request = self.request
-        other.nodes = {n: replace(node, group_counts=dict(node.group_counts)) for n, node in self.nodes.items()}
+        other.nodes = {name: _own(node) for name, node in self.nodes.items()}
         other._vms = {host: dict(vms) for host, vms in self._vms.items()}
         return other
 
@@ -113,6 +113,8 @@ class Fleet:
         node.committed_mib += sign * vm.memory_mib
         node.committed_cpu_milli += sign * vm.cpu_milli
         node.vm_count += sign
+        if vm.takes and node.spare is not None:
+            node.spare = {**node.spare, **{what: node.spare.get(what, 0) - sign * n for what, n in vm.takes.items()}}
         if vm.group:
             node.group_counts[vm.group] = node.group_counts.get(vm.group, 0) + sign
 
@@ -132,6 +134,10 @@ class Fleet:
         cpu = [int(max(0, n.cpu_room)) for n in left if n.cpu_milli is not None]
         most, where = max(rooms, key=lambda r: (r[0], r[1]), default=(0, ""))
         return sum(room for room, _name in rooms), most, where, sum(cpu) if cpu else None
+
+
+def _own(node: Node) -> Node:
+    return replace(node, group_counts=dict(node.group_counts))
 
 
 def _record(host: str, intent: Intent, only: str = "") -> NodeRecord:

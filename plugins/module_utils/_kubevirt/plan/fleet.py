@@ -89,12 +89,16 @@ def fleet_of(
     pods = _launchers(found)
     others: dict[str, dict[str, float]] = {name: dict.fromkeys(_COUNTED, 0.0) for name in nodes}
     counted = {pod["metadata"]["uid"] for pod in pods.values()}
+    spare = {name: _more(facts.status(node).get("allocatable") or {}) for name, node in nodes.items()}
     for pod in found.pods:
         where = (pod.get("spec") or {}).get("nodeName") or ""
-        if where in others and not facts.final(pod) and pod["metadata"]["uid"] not in counted:
-            needs = pod_needs(pod)
-            for what in _COUNTED:
-                others[where][what] += needs.get(what, 0.0)
+        if where not in others or facts.final(pod):
+            continue
+        needs = pod_needs(pod)
+        for what, value in _taken(needs).items():
+            spare[where][what] = max(0, spare[where].get(what, 0) - value)
+        for what in _COUNTED if pod["metadata"]["uid"] not in counted else ():
+            others[where][what] += needs.get(what, 0.0)
     targets = [_target(node) for node in nodes.values()]
     refused: dict[str, dict[str, list[dict[str, str]]]] = {}
     rows = []
@@ -110,7 +114,9 @@ def fleet_of(
         row = _vm_row(vmi, pod, found, default_strategy, refused[key], rates)
         rows.append({**row, "control_node": runs_us(vmi)})
     return {
-        "hosts": [_host_row(node, others[name], labels) for name, node in sorted(nodes.items())],
+        "hosts": [
+            {**_host_row(node, others[name], labels), "spare": spare[name]} for name, node in sorted(nodes.items())
+        ],
         "vms": sorted(rows, key=lambda row: (row["host"], row["name"])),
         "budgets": _budgets(found, rows, pods),
         "quotas": _quotas(found, rows, pods),
@@ -165,6 +171,18 @@ def _target(node: Obj) -> Target:
     return Target(node["metadata"]["name"], facts.labels(node), taints, free)
 
 
+def _taken(needs: Mapping[str, float]) -> dict[str, int]:
+    """What a pod takes beside memory and CPU: huge pages, devices, and one of the pods that a node may have."""
+    return _more({**needs, "pods": 1.0})
+
+
+def _more(what: Mapping[str, Any]) -> dict[str, int]:
+    """Huge pages in MiB, devices and pods as numbers. What there is of a disk is not counted."""
+    left_out = (*_COUNTED, "ephemeral-storage")
+    found = {key: amount(value) for key, value in what.items() if key not in left_out}
+    return {key: round(value / MIB) if key.startswith("hugepages-") else round(value) for key, value in found.items()}
+
+
 # VMs
 
 
@@ -187,6 +205,7 @@ def _vm_row(
         "host": node,
         "memory_mib": max(requested, vm.memory_mib if pod is None else 1),
         "cpu_milli": _up("cpu", needs.get("cpu", 0.0)),
+        "takes": {} if pod is None else _taken(needs),
         "sent_mib": vm.memory_mib,
         "group": pod_affinity(vmi).group,
         "strategy": vm.declared_strategy or "",

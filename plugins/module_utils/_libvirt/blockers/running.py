@@ -236,10 +236,7 @@ def _name_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
 def _huge_page_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding]:
     if target.huge_pages is None:
         return
-    wanted: dict[int, int] = {}
-    for page in spec.huge_pages:
-        wanted[page.size_kib] = wanted.get(page.size_kib, 0) + _backed_mib(page, spec)
-    for size, mib in wanted.items():
+    for size, mib in _huge_pages(spec).items():
         sizes = [size] if size else sorted(target.huge_pages)
         if any(-(-mib * 1024 // s) <= (target.free_pages(s) or 0) for s in sizes):
             continue
@@ -247,6 +244,31 @@ def _huge_page_findings(spec: DomainSpec, target: HostFacts) -> Iterator[Finding
         have = f"{target.free_pages(size)} free pages" if size else "not enough free ones"
         text = f"It needs {mib} MiB in huge pages {kind}; {target.name} has {have}."
         yield Finding(Reason.HugepagesMissing, text)
+
+
+def _huge_pages(spec: DomainSpec) -> dict[int, int]:
+    """Size in KiB, 0 for the host's default size -> MiB."""
+    wanted: dict[int, int] = {}
+    for page in spec.huge_pages:
+        wanted[page.size_kib] = wanted.get(page.size_kib, 0) + _backed_mib(page, spec)
+    return wanted
+
+
+def pages_taken(spec: DomainSpec) -> dict[str, int]:
+    """The same as placement counts it, see `spare_pages`."""
+    return {_pages(size): mib for size, mib in _huge_pages(spec).items()}
+
+
+def spare_pages(host: HostFacts) -> dict[str, int] | None:
+    """MiB that are free now in huge pages of each size, and in those of any size. None: not known."""
+    if host.huge_pages is None:
+        return None
+    free = {size: (host.free_pages(size) or 0) * size // 1024 for size in host.huge_pages}
+    return {**{_pages(size): mib for size, mib in free.items()}, _pages(0): max(free.values(), default=0)}
+
+
+def _pages(size: int) -> str:
+    return f"hugepages of {size} KiB" if size else "hugepages of any size"
 
 
 def _backed_mib(page: HugePages, spec: DomainSpec) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..._core.model.observation import ARRIVING, VM, Node, Observation, Outcome, Reservation, Sighting, State
 from ..._core.model.record import NodeRecord
 from ..._core.reasons.reason import Finding, Reason
+from ..blockers.running import spare_pages
 from ..host.connection import HostUnreachable, libvirt
 from ..host.dirty_rate import measure
 from ..store.cordon import is_ours
@@ -124,9 +126,19 @@ class Observer:
             obs.full = obs.full and answered
             if vm is not None:
                 obs.vms[uuid] = vm
+        self._count_pages(obs, reads)
         outgoing = {u for u, v in obs.vms.items() if v.job is not None and v.job.outgoing}
         obs.nodes[self._source.name].outbound = len(outgoing | held)
         return obs
+
+    def _count_pages(self, obs: Observation, reads: Mapping[str, HostNow]) -> None:
+        """Where a VM takes huge pages: what peers have of these. Each that answers was asked for its facts."""
+        if not any(vm.takes for vm in obs.vms.values()):
+            return
+        for peer in self._peers:
+            if not reads[peer.name].error:
+                with suppress(HostUnreachable, libvirt.libvirtError):
+                    obs.nodes[peer.name].spare = spare_pages(peer.facts)
 
     def _measure(self, mine: HostNow) -> None:
         """Dirty rates of the source's running VMs, once a slice each, where it was asked for."""

@@ -15,7 +15,7 @@ from ..blockers.disk_moves import disks_to_copy, migration_method, shared_disks
 from ..blockers.host_files import missing_files
 from ..blockers.off import cold_findings, tpm_state
 from ..blockers.qemu_blockers import qemu_blockers
-from ..blockers.running import Runtime, save_findings, shutdown_findings, source_findings, target_findings
+from ..blockers.running import Runtime, pages_taken, save_findings, shutdown_findings, source_findings, target_findings
 from ..blockers.shared_storage import DiskView, local_views, path_shared, target_views
 from ..blockers.target_devices import missing_devices
 from ..blockers.target_names import doubtful_names, missing_names
@@ -74,6 +74,7 @@ class VMFacts:
     next_start: str = ""
     unshown: tuple[str, ...] = ()
     served_at: tuple[str, ...] = ()
+    takes: Mapping[str, int] = field(default_factory=dict)
 
     def to_vm(self, state: State, job: Job | None, findings: tuple[Finding, ...], migratable: bool | None) -> VM:
         return VM(
@@ -105,6 +106,7 @@ class VMFacts:
             next_start=self.next_start,
             unshown=self.unshown,
             served_at=self.served_at,
+            takes=self.takes,
         )
 
 
@@ -177,6 +179,7 @@ def _facts(asked: _Question, domain: DomainNow, needs: Constraints, marked: bool
         next_start=asked.pending.text if asked.pending else "",
         unshown=tuple(dict.fromkeys(asked.unshown)),
         served_at=_served_at(views, asked.pending.views if asked.pending else {}),
+        takes=pages_taken(spec),
     )
 
 

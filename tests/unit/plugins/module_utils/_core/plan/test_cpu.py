@@ -1,4 +1,4 @@
-"""CPU beside memory, where hosts say how much of it they can give out."""
+"""CPU and huge pages beside memory, where hosts say how much of it they can give out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.po
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan import text as plan_text
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.input import request_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.model import Plan
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.observed import fleet_of, of_fleet
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.plan.order import plan_roll
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 
 GIB = 1024
 
@@ -164,3 +166,64 @@ def test_wrong_numbers_are_named(key: str) -> None:
         plan([host("a"), {**host("b"), key: "many"}], [], "a")
     with pytest.raises(PolicyError, match="cpu_milli of v"):
         plan([host("a")], [{"name": "v", "host": "a", "cpu_milli": -1}], "a")
+
+
+PAGES = "hugepages of 1048576 KiB"
+NO_PAGES = (Finding(Reason.HugepagesMissing, "b has 0 free pages."),)
+
+
+def paged(name: str, where: str, gib: int = 16, **more: Any) -> dict[str, Any]:
+    return guest(name, where, 1, gib, takes={PAGES: gib * GIB}, **more)
+
+
+def spare(gib: int) -> dict[str, dict[str, int]]:
+    return {"spare": {PAGES: gib * GIB}}
+
+
+def test_huge_pages_are_free_once_their_vms_have_left() -> None:
+    """b and c are full. a is a spare host: b goes there, then c to b."""
+    vms = [paged(f"{where}-{number}", where) for where in ("b", "c") for number in range(4)]
+    found = plan([host("a", **spare(64)), host("b", **spare(0)), host("c", **spare(0))], vms, "a", "b", "c")
+    assert found.fits and not any(step.second_moves for step in found.steps)
+    assert targets(found) == {vm["name"]: "a" if vm["host"] == "b" else "b" for vm in vms}
+
+
+def test_huge_pages_are_given_once() -> None:
+    """There is memory and CPU for all, and pages for one on each of the others."""
+    hosts = [host("a", 64, 512, **spare(0)), host("b", 64, 512, **spare(16)), host("c", 64, 512, **spare(16))]
+    assert plan(hosts, [paged("db-1", "a"), paged("db-2", "a")], "a").fits
+    refusal = plan(hosts, [paged(f"db-{number}", "a") for number in (1, 2, 3)], "a").refusal
+    assert refusal is not None
+    assert refusal.sentence == (
+        f"step 1 does not fit: db-3 (16 GiB and 16384 MiB of {PAGES}) has no target once a is out; "
+        f"free 16384 MiB of {PAGES}"
+    )
+    large = plan(hosts, [paged("db", "a", 32)], "a").refusal
+    assert large is not None
+    assert f"b has room for 524288 MiB and 64 CPUs and 16384 MiB of {PAGES}" in large.detail
+
+
+def test_a_host_of_which_it_is_not_known_takes_huge_pages() -> None:
+    vms = [paged("db", "a"), guest("web", "a", 1)]
+    assert targets(plan([host("a"), host("b"), host("c", **spare(0))], vms, "a"))["db"] == "b"
+    other = {"spare": {"hugepages of 2048 KiB": 64 * GIB}}
+    assert not plan([host("a"), host("b", **other)], vms, "a").fits
+
+
+def test_a_vm_makes_room_for_one_that_lacks_huge_pages() -> None:
+    """b is large enough for db alone, c is where what is on b can go."""
+    hosts = [host("a", **spare(0)), host("b", gib=200, **spare(16)), host("c", gib=40, **spare(16))]
+    found = plan(hosts, [paged("db", "a", 32), paged("web", "b")], "a")
+    assert found.fits
+    assert targets(found) == {"web": "c", "db": "b"}
+    assert [move.swap_for for move in found.steps[0].moves] == ["db", ""]
+
+
+def test_what_hosts_say_of_each_other_is_counted_and_not_what_is_free_now() -> None:
+    """A host that has no VM in huge pages does not ask for its own."""
+    web = VM("u1", "web", "a", memory_mib=GIB, takes={PAGES: GIB}, refused_by={"b": NO_PAGES}, cold_refused_by={})
+    nodes = {"a": Node("a", capacity_mib=64 * GIB), "b": Node("b", capacity_mib=64 * GIB, spare={PAGES: 0})}
+    empty = Observation(nodes={name: Node(name, capacity_mib=64 * GIB) for name in nodes}, vms={})
+    hosts, vms = of_fleet([fleet_of(Observation(nodes=nodes, vms={"u1": web}), "a"), fleet_of(empty, "b")])
+    assert {row["name"]: row.get("spare") for row in hosts} == {"a": None, "b": {PAGES: 0}}
+    assert (vms[0]["takes"], vms[0]["refused_by"]) == ({PAGES: GIB}, {})

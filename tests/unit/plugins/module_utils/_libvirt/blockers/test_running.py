@@ -9,7 +9,9 @@ import pytest
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Platform, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.running import (
     Runtime,
+    pages_taken,
     source_findings,
+    spare_pages,
     target_findings,
 )
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.shared_storage import (
@@ -350,3 +352,17 @@ def test_what_is_not_known_of_a_target_is_no_reason() -> None:
     top = HUGE.format("") + "<cputune><vcpupin vcpu='0' cpuset='900'/></cputune>"
     spec = parse_domain(domain(devices, top))
     assert target_findings(spec, unknown, unknown, {"vda": DiskView(True)}) == ()
+
+
+def test_huge_pages_are_counted_as_they_are_asked_for() -> None:
+    one, any_size = "hugepages of 1048576 KiB", "hugepages of any size"
+    assert spare_pages(host(huge_pages={2048: {0: 100, 1: 28}, 1048576: {0: 3}})) == {
+        "hugepages of 2048 KiB": 256,
+        one: 3072,
+        any_size: 3072,
+    }
+    assert spare_pages(host(huge_pages={})) == {any_size: 0}
+    assert spare_pages(host(huge_pages=None)) is None
+    assert pages_taken(parse_domain(domain())) == {}
+    assert pages_taken(parse_domain(domain(top=HUGE.format("<page size='1' unit='GiB'/>")))) == {one: 2048}
+    assert pages_taken(parse_domain(domain(top=HUGE.format("")))) == {any_size: 2048}

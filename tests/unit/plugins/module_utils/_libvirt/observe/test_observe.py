@@ -15,6 +15,7 @@ from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.ob
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import PolicyError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.connection import HostUnreachable
+from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.host.facts import HostFacts
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import host as host_of
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe import observe
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.observe.host import (
@@ -171,6 +172,7 @@ class Fleet:
         self.down: set[str] = set()
         self.mute: set[str] = set()
         self.facts_read = 0
+        self.takes: dict[str, int] = {}
         self.machines: dict[str, str] = {}  # of those that are not what their name says
         self.arriving: list[Reservation] = []
         self.domain = DomainNow("u1", "web", state, GIB)
@@ -190,7 +192,7 @@ class Fleet:
     def facts(self, source: Host, peers: Any, domain: DomainNow, reads: Any) -> Any:
         self.facts_read += 1
         asked = {p.name for p in peers if not reads[p.name].error} - self.mute
-        return replace(unreadable(source, domain, "x"), asked=frozenset(asked))
+        return replace(unreadable(source, domain, "x"), asked=frozenset(asked), takes=self.takes)
 
     def full(self) -> bool:
         return self.observer.observe(None, 0.0, frozenset(), {}).full
@@ -205,6 +207,19 @@ def test_a_peer_that_does_not_answer_for_a_vm_is_asked_again(monkeypatch: pytest
     assert fleet.full()
     assert fleet.full()
     assert fleet.facts_read == 2
+
+
+def test_huge_pages_of_peers_are_read_where_a_vm_takes_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet(monkeypatch)
+    for peer in fleet.observer._peers:
+        peer._facts = HostFacts(huge_pages={2048: {0: 8}})
+    fleet.down = {"c"}
+    for takes, seen in (({}, []), ({"hugepages of 2048 KiB": 4}, ["b"])):
+        fleet.takes = takes
+        fleet.observer.forget("u1")
+        nodes = fleet.observer.observe(None, 0.0, frozenset(), {}).nodes.values()
+        known = {node.name: node.spare["hugepages of 2048 KiB"] for node in nodes if node.spare is not None}
+        assert known == dict.fromkeys(seen, 16)
 
 
 def test_two_names_of_one_machine_are_told_by_both_names(monkeypatch: pytest.MonkeyPatch) -> None:
