@@ -166,7 +166,10 @@ class Placement:
     def taken(self, vm: VM) -> str:
         """The resource that is missing on the nodes that would take the VM: "CPU" if one of them has the memory, else
         "room"."""
-        memory = any(self.room(n) >= vm.memory_mib and not self.refuses(vm, n) for n in self._nodes)
+        has = self._nodes
+        if vm.takes:
+            has = [n for n in has if not n.lacks(vm.takes, self._booked_more.get(n.name))]
+        memory = any(self.room(n) >= vm.memory_mib and not self.refuses(vm, n) for n in has)
         return "CPU" if memory else "room"
 
     def refuses(self, vm: VM, node: Node, cold: bool = False) -> tuple[Finding, ...]:
@@ -225,7 +228,9 @@ class Placement:
                 text = f"{older}. {self._left_out}".rstrip()
                 found[Reason.NewerToOlder] = Finding(Reason.NewerToOlder, text)
                 return tuple(found.values())
-            needs = _amount(vm, vm.memory_mib, vm.cpu_milli, vm.takes)
+            nodes = self._nodes if vm.takes else []
+            lacking = {what: vm.takes[what] for node in nodes for what in node.lacks(vm.takes)}
+            needs = _amount(vm, vm.memory_mib, vm.cpu_milli, lacking)
             text = f"The VM needs {needs}: {self._examples(vm, cold, typed)}. {self._left_out}"
             text = text.rstrip()
             found.setdefault(Reason.NoTargetWithCapacity, Finding(Reason.NoTargetWithCapacity, text))
@@ -240,7 +245,9 @@ class Placement:
             if refused:
                 unfit.append(refused[0].message.rstrip("."))
             else:
-                small.append(f"{node.name} has room for {_amount(vm, node.room_mib, node.cpu_room, node.spare)}")
+                lacks = node.lacks(vm.takes) if vm.takes else {}
+                spare = {what: (node.spare or {}).get(what, 0) for what in lacks}
+                small.append(f"{node.name} has room for {_amount(vm, node.room_mib, node.cpu_room, spare)}")
             if len(small) == _NAMED:
                 break
         return "; ".join([*small, *unfit][:_NAMED])
@@ -367,11 +374,11 @@ def _still_to_drain(node: Node) -> int:
     return int(node.roll_rank is not None and not node.roll_done)
 
 
-def _amount(vm: VM, mib: int, cpu_milli: float, more: Mapping[str, int] | None) -> str:
-    """CPU is told where the VM's is counted, and so is what else it takes."""
+def _amount(vm: VM, mib: int, cpu_milli: float, more: Mapping[str, int]) -> str:
+    """CPU is told where the VM's is counted. `more`: what else is to be told."""
     text = f"{max(0, mib)} MiB"
     text = f"{text} and {cpus(cpu_milli)}" if vm.cpu_milli and cpu_milli < math.inf else text
-    return text + ("" if more is None else amounts({what: more.get(what, 0) for what in vm.takes}))
+    return text + amounts(more)
 
 
 def cpus(milli: float) -> str:

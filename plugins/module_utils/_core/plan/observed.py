@@ -87,8 +87,8 @@ def _vm_row(vm: VM) -> dict[str, Any]:
         "migratable": vm.migratable,
         "reasons": _findings(vm.findings),
         "cold": _findings(vm.cold_findings),
-        "refused_by": _refusals(vm.refused_by),
-        "cold_refused_by": None if vm.cold_refused_by is None else _refusals(vm.cold_refused_by),
+        "refused_by": _refusals(vm.refused_by, vm),
+        "cold_refused_by": None if vm.cold_refused_by is None else _refusals(vm.cold_refused_by, vm),
         "compared": dict(vm.compared),
         "needs": constraints_text.constraints_to_dict(vm.constraints),
         "persistent": vm.persistent,
@@ -100,9 +100,10 @@ def _vm_row(vm: VM) -> dict[str, Any]:
     }
 
 
-def _refusals(by_host: Mapping[str, Iterable[Finding]]) -> dict[str, list[dict[str, str]]]:
-    """Without huge pages: those that are used now are free once others have left, so the plan counts them."""
-    kept = {host: [f for f in found if f.reason is not Reason.HugepagesMissing] for host, found in by_host.items()}
+def _refusals(by_host: Mapping[str, Iterable[Finding]], vm: VM) -> dict[str, list[dict[str, str]]]:
+    """Without huge pages that the plan counts: those that are used now are free once others have left."""
+    counted = {Reason.HugepagesMissing} if vm.takes else set()
+    kept = {host: [f for f in found if f.reason not in counted] for host, found in by_host.items()}
     return {host: _findings(found) for host, found in kept.items() if found}
 
 

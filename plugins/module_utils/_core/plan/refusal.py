@@ -209,7 +209,8 @@ def _mend(fleet: Fleet, vm: VM, text: str) -> str:
 
 def _lack(vm: VM, node: Node, others: Iterable[VM]) -> _Lack:
     """`others`: of the step, that go there too."""
-    mib, cpu_milli, more = 0, 0, Counter[str]()
+    mib, cpu_milli = 0, 0
+    more: Counter[str] = Counter()
     for other in others:
         mib, cpu_milli = mib + other.memory_mib, cpu_milli + other.cpu_milli
         more.update(other.takes)

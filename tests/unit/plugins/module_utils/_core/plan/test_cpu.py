@@ -177,7 +177,7 @@ def paged(name: str, where: str, gib: int = 16, **more: Any) -> dict[str, Any]:
 
 
 def spare(gib: int) -> dict[str, dict[str, int]]:
-    return {"spare": {PAGES: gib * GIB}}
+    return {"spare": {PAGES: gib * GIB, "pods": 9}}
 
 
 def test_huge_pages_are_free_once_their_vms_have_left() -> None:
@@ -198,9 +198,12 @@ def test_huge_pages_are_given_once() -> None:
         f"step 1 does not fit: db-3 (16 GiB and 16384 MiB of {PAGES}) has no target once a is out; "
         f"free 16384 MiB of {PAGES}"
     )
-    large = plan(hosts, [paged("db", "a", 32)], "a").refusal
+    obs = Observation(nodes={"a": Node("a"), "b": Node("b", capacity_mib=GIB, spare={PAGES: 0})}, vms={})
+    waits = Placement(obs, frozenset({"a"}), Limits(9, 9, 9))
+    assert waits.taken(VM("u1", "db", "a", memory_mib=GIB, takes={PAGES: GIB})) == "room"  # not CPU
+    large = plan(hosts, [guest("db", "a", 1, 32, takes={PAGES: 32 * GIB, "pods": 1})], "a").refusal
     assert large is not None
-    assert f"b has room for 524288 MiB and 64 CPUs and 16384 MiB of {PAGES}" in large.detail
+    assert f"b has room for 524288 MiB and 64 CPUs and 16384 MiB of {PAGES};" in large.detail
 
 
 def test_a_host_of_which_it_is_not_known_takes_huge_pages() -> None:
@@ -227,3 +230,5 @@ def test_what_hosts_say_of_each_other_is_counted_and_not_what_is_free_now() -> N
     hosts, vms = of_fleet([fleet_of(Observation(nodes=nodes, vms={"u1": web}), "a"), fleet_of(empty, "b")])
     assert {row["name"]: row.get("spare") for row in hosts} == {"a": None, "b": {PAGES: 0}}
     assert (vms[0]["takes"], vms[0]["refused_by"]) == ({PAGES: GIB}, {})
+    at_its_next_start = fleet_of(Observation(nodes=nodes, vms={"u1": replace(web, takes={})}), "a")["vms"][0]
+    assert [row["reason"] for row in at_its_next_start["refused_by"]["b"]] == ["HugepagesMissing"]
