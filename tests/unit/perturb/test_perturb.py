@@ -26,6 +26,7 @@ def test_nothing_that_happens_at_any_point_is_unexplained(name: str) -> None:
         ("round-off_moves", "other_takes_slots/"),  # three refusals of a slot were taken for three attempts
         ("again-cold", "owner_stops/"),  # a transient VM that its owner had ended was started again by each drain
         ("round-hooked", "kill/1"),  # a VM that a restore had just started was stopped without its `before`
+        ("one-cold", "refused/4"),  # a claim that stood was forgotten with its target, since it was refused once more
         ("drain-force_save", "taken_over/"),  # a save that failed was asked for by a run that allows no stop
     ],
 )
