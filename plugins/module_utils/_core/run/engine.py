@@ -307,8 +307,8 @@ class Engine:
                     entry.unask()
                     if not entry.stop_requests:  # or it may go off by an earlier request, and is to move then
                         entry.renew_stop()
-                elif action.do is Do.COLD_DEFINE and action.vm not in obs.claims:
-                    entry.cold_target = ""  # another target is chosen; one where a claim stands is not forgotten
+                elif action.do is Do.COLD_DEFINE and not (refusal.reason in _PERHAPS_DONE and action.vm in obs.claims):
+                    entry.cold_target = ""  # another target is chosen; one where a claim may stand is not forgotten
                 continue
             entry.attempts.append(
                 Attempt(
