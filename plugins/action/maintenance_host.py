@@ -83,7 +83,7 @@ class ActionModule(ActionBase):
             return {**base, "changed": False, "unreached": planned.unreached(options["roll_host"], self._unreached())}
         asked = self._asked(options)
         found = carry_out(acts(asked), self._act, self._display.display, asked.host)
-        if asked.state == "looked" and options["platform"] == "libvirt" and asked.reboot == "always":
+        if asked.needs_own_connection:
             # The look went over the connection that the reboot takes, so there is one.
             found["unreached"] = planned.unreached(asked.host, self._own_connection())
         if found.get("failed") and asked.in_roll:

@@ -83,6 +83,12 @@ class Asked:
     def in_roll(self) -> bool:
         return self.state in _IN_A_ROLL
 
+    @property
+    def needs_own_connection(self) -> bool:
+        """Must its look be over a connection of its own, because a reboot is certain and takes that one? Where a reboot
+        is only possible, it is asked for before the reboot; a node of KubeVirt is not looked at over it."""
+        return self.state == "looked" and self.reboot == "always" and Platform(self.platform).traits.asks_hosts
+
     def note(self, stage: Stage, **more: Any) -> Act:
         return Act("roll", {"state": "noted", "stage": stage.value, "roll_host": self.host, **more}, self.turn)
 

@@ -22,6 +22,7 @@ from ..observe.host import Host, HostConfig
 from ..observe.observe import Observer
 from ..observe.peers import open_peer
 from ..records import protected
+from ..records.definitions import Written
 from ..records.protected import Kept
 from ..store.volumes import StoreError
 from . import arp, guard, image_locks, nvram, volumes
@@ -94,7 +95,7 @@ def lock_manager(conf: str = QEMU_CONF) -> str:
 def _maintenance(source: Host) -> str:
     """When the drain began that is not restored, UTC; empty: none, or its record cannot be read."""
     try:
-        text = source.store.read_record("record")
+        text = Written(source).read("record")
         return "" if text is None else NodeRecord.from_json(text).started_wall
     except (StoreError, RecordError):
         return ""

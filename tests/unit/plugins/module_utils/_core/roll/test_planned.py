@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll import planned
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.host import Asked
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.record import HostEntry, Roll, Stage, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.stages import left_free
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.roll.terms import Terms
@@ -48,6 +49,17 @@ def test_a_host_that_cannot_be_rebooted_is_named_with_why() -> None:
     said = planned.unreached("b", "ssh: no route")
     assert said.startswith("b is to be rebooted, but Ansible cannot reach it: ssh: no route. Repair the connection")
     assert planned.objections(looks(""), FITS, 0, [said]) == [said]
+
+
+def test_only_a_look_that_went_over_the_connection_of_a_certain_reboot_has_to_have_one() -> None:
+    asked = [
+        (state, platform, reboot)
+        for state in ("looked", "drained")
+        for platform in ("libvirt", "kubevirt")
+        for reboot in ("always", "auto", "never")
+        if Asked(state, "b", platform=platform, reboot=reboot).needs_own_connection
+    ]
+    assert asked == [("looked", "libvirt", "always")]
 
 
 def test_one_line_says_what_is_going_to_happen() -> None:

@@ -10,8 +10,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import VM, State
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import RecordError
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import (
+    VM,
+    Node,
+    Observation,
+    State,
+)
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Policy
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import NodeRecord, RecordError
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.reasons.reason import Finding, Reason
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers import same_files
 from ansible_collections.virtops.maintenance.plugins.module_utils._libvirt.blockers.off import nvram_stays
@@ -116,6 +122,28 @@ def test_the_lock_manager_is_the_one_that_is_set(tmp_path: Path, text: str, lock
     conf.write_text(text)
     assert keep.lock_manager(str(conf)) == lock
     assert keep.lock_manager(str(tmp_path / "none")) == ""
+
+
+@pytest.mark.parametrize(
+    ("texts", "maintenance"), [([], ""), ([NodeRecord("a", "run", started_wall="t1").to_json()], "t1"), (["{"], "")]
+)
+def test_it_says_in_which_maintenance_of_its_host_it_ran(
+    monkeypatch: pytest.MonkeyPatch, quorum_hosts: list[bed.Host], texts: list[str], maintenance: str
+) -> None:
+    """By that, a recovery knows whether the record of a drain is of before or after it."""
+    world = quorum_hosts[0].world
+    world.volumes["a"] = {f"record.{number}": text for number, text in enumerate(texts, 1)}
+    seen = Observation({name: Node(name) for name in "abcd"}, {})
+    monkeypatch.setattr(keep, "Host", lambda config, *_opener, **_acts: bed.Host(world, config))
+    monkeypatch.setattr(keep, "Observer", Mock(return_value=Mock(observe=Mock(return_value=seen))))
+    monkeypatch.setattr(keep.arp, "table", dict)
+    monkeypatch.setattr(keep.image_locks, "seen", Mock(return_value={}))
+    monkeypatch.setattr(keep.guard, "install", Mock(return_value=False))
+    monkeypatch.setattr(keep.guard, "installed", Mock(return_value=False))
+    peers = [HostConfig(name, name) for name in "bcd"]
+    assert keep.protect(HostConfig("a", "a"), peers, None, Policy(), acts=True)["kept_on"] == ["b", "c", "d"]
+    found, _unread = protected.read("a", quorum_hosts)
+    assert found is not None and found.maintenance == maintenance
 
 
 def test_what_is_kept_of_a_vm_is_its_next_start_with_its_secrets_and_its_files_that_peers_see(
