@@ -22,10 +22,10 @@ from kubesim.remote import Remote
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "virtops.maintenance"
-# 822 on 29 November 2026, of which the plugins are 662: what decides is code of ours alone, 2.6 MB with its comments,
-# and no file of it is for tests. The guides that are shipped are 63, the hashes and the licence 39. What a user of
-# the installed collection does not need is left out in galaxy.yml. Galaxy takes gzip alone; xz would make 590 of it.
-MOST_KB = 850
+# 866 on 30 November 2026, of which the plugins are 698: what decides is code of ours alone, 2.5 MB with its comments,
+# and no file of it is for tests. The guides that are shipped are 67, the hashes and the licence 39. What a user of
+# the installed collection does not need is left out in galaxy.yml. Galaxy takes gzip alone; xz would make 621 of it.
+MOST_KB = 880
 NODES = ("node-1", "node-2", "node-3")
 INVENTORY = (
     f"nodes:\n  hosts: {{{', '.join(f'{name}: ' for name in NODES)}}}\n  vars: {{maintenance_platform: kubevirt}}\n"
