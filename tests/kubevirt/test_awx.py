@@ -133,6 +133,8 @@ def test_of_many_vms_what_a_person_reads_is_not_dropped(
     sim: Kubesim, jobs: Jobs, template: str, task: str, vms: int
 ) -> None:
     """A node has 110 pods as it comes, and seldom more than 500. More VMs of a host: test_size.py, for libvirt."""
+    for node in ("n2", "n3"):
+        sim.edit(NODES, node, lambda obj: obj["status"]["allocatable"].update(pods=str(vms)))
     sim.call(lambda: fill(sim.world.store, ["n1"], vms))
     job = jobs.run(template, answers(template, maintenance_hosts="n1"), cmdline="--check")
     assert job.runner.status == "successful", job.stdout[-3000:]
