@@ -59,9 +59,11 @@ def test_a_drain_makes_few_requests(sim, operator) -> None:
     assert found["phase"] == "Drained" and slices > 2
     calls = ours(sim)[begun:]
     kinds = Counter((c.method, c.path.split("/")[-1], c.query[:20]) for c in calls)
-    waits = sum(count for kind, count in kinds.items() if of_one_that_waits(*kind))
+    waiting = {kind: count for kind, count in kinds.items() if of_one_that_waits(*kind)}
+    waits = sum(waiting.values())
     made = len(calls) - waits
     assert waits <= PER_WAIT * slices
+    assert len({what for _method, what, _query in waiting if what.startswith("vm")}) <= slices
     print(f"{made} requests = {made / VMS:.2f} a VM, {slices} slices: {kinds.most_common()}")
     assert made <= PER_VM * VMS + PER_SLICE * (slices - 1) + PER_DRAIN + PER_LOOK * min(slices, kinds[LOOK])
 
