@@ -115,7 +115,7 @@ test: deps ## the quick tier, what CI runs: a quarter of an hour at most (TEST_P
 
 # The same two lanes: what needs the lab stands in the first, one after another, and nothing else.
 ALL_PARTS ?= "integration,integration-trixie,molecule-lab kubevirt,unit,sabotage,molecule-kubevirt,sanity,lint"
-test-all: deps ## everything, an hour and a half; before an issue is called resolved
+test-all: deps ## everything, less than two hours; before an issue is called resolved
 	@$(PY) $(TOOLS)/run_parts.py $(ALL_PARTS)
 
 gate: ## CI's run on a clone of HEAD in build/gate; build/gate.json says what came of it
