@@ -183,6 +183,7 @@ class ModelPlatform:
                 marked=domain.marked,
                 managed_save=domain.managed_save,
                 instance=domain.instance if domain.active else "",
+                stopping=None if domain.spec.stopping is None else domain.asked_at is not None,
                 resumable=domain.state is State.PAUSED and domain.save_ends is None,
                 job=self.fleet.job(uuid, self.node),
             )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.record import (
     Intent,
@@ -323,3 +324,28 @@ def test_an_abort_withdraws_what_a_silent_node_was_asked_for(sim, operator) -> N
     back = operator.restore(pending_timeout=2.0)
     assert (back["phase"], row(back, "vm")["verdict"]) == ("Blocked", "restored"), back
     assert sim.leftovers() == [] and sim.node_of("vm") == "n1"
+
+
+@pytest.mark.parametrize(("arrives", "again"), [(False, False), (True, True)])
+def test_a_drain_that_is_killed_at_its_request_to_stop(sim, operator, monkeypatch, arrives, again) -> None:
+    """It was noted before it was made. What runs was not asked, once nothing can be on its way any more; what was, is
+    seen to stop, by its pod first, and is started again."""
+    sim.add_vm("vm", "n1", strategy="None", run_strategy="Manual", shutdown_seconds="3")
+    uid, send = sim.find(VMIS, "vm")["metadata"]["uid"], Client._send
+
+    def killed(client, method, path, *args):
+        if not path.endswith("/eviction"):
+            return send(client, method, path, *args)
+        if arrives:
+            send(client, method, path, *args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Client, "_send", killed)
+        with pytest.raises(KeyboardInterrupt):
+            operator.slice(Intent.DRAINED, 5.0, allow_stop=True)
+    monkeypatch.setattr(decide, "_ON_ITS_WAY_SECONDS", 0.0 if arrives else 12.0)
+    back = operator.restore(shutdown_timeout=120.0)
+    assert (back["phase"], row(back, "vm")["verdict"]) == ("Active", "restored"), back
+    sim.until(lambda: sim.running("vm"))
+    assert (sim.find(VMIS, "vm")["metadata"]["uid"] != uid) is again and clean(sim)

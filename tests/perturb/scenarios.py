@@ -38,6 +38,7 @@ POLICY = Policy(
 # What is `web` has a hook before and one after.
 _WEB = Rule("web", lambda document: bool(document.get("web")), hooks=Hooks("out.yml", "in.yml"))
 HOOKED = replace(POLICY, rules=(_WEB,))
+_OF_SPEC = ("declared_strategy", "migratable", "findings", "document", "stopping")
 DEVICE = (Finding(Reason.HostDeviceNotLiveMigratable, "a card"),)
 FIXED: dict[str, Any] = {"migratable": False, "findings": DEVICE}
 DRAIN, RESTORE = Command("drained"), Command("active")
@@ -65,7 +66,7 @@ class Scenario:
         machines = [Machine(name, 16384, link=400.0) for name in self.hosts]
         for number, about in enumerate(self.vms, 1):
             uuid = f"u{number}"
-            spec = {k: about[k] for k in about if k in ("declared_strategy", "migratable", "findings", "document")}
+            spec = {k: about[k] for k in about if k in _OF_SPEC}
             rest = {k: about[k] for k in about if k not in spec}
             machines[0].domains[uuid] = Domain(VM(uuid, f"vm{number}", "a", memory_mib=1024, **spec), **rest)
         fleet = Fleet(machines)
@@ -121,6 +122,7 @@ _KINDS: dict[str, tuple[tuple[dict[str, Any], ...], dict[str, Any]]] = {
     "leftover": ((LIVE,), {"fate": Fate(leftover=True)}),
     "fails_first": ((LIVE,), {"fate": Fate(fail_at=0.5)}),
     "stop": ((NONE, {**NONE, "persistent": False, "autostart": False}), {}),
+    "stop_shown": (({**NONE, "stopping": False}, {**NONE, "stopping": False, "shutdown_takes": 25.0}), {}),
     "if_possible": ((IF_POSSIBLE,), {}),
     "save": (({**FIXED, "autostart": True, "save_takes": 5.0},), {"policy": on("save")}),
     "cold": (({**FIXED, "autostart": True}, {**FIXED, "persistent": False}), {"policy": on("cold_migrate")}),

@@ -36,6 +36,8 @@ SUSPICIOUS = frozenset({Situation.NOWHERE, Situation.TWICE, Situation.POSTCOPY_L
 # And these, while the end of an attempt is not known: it may have gone over between the reads of its two hosts, and an
 # old definition is what is seen.
 _OFF = frozenset({Situation.STOPPED_HERE, Situation.COLD_ARRIVED, Situation.COLD_DEFINED_TWICE})
+# A request whose sender was killed may be carried out until then: an API server ends one after 60 s.
+_ON_ITS_WAY_SECONDS = 60.0
 
 
 def decide(
@@ -197,6 +199,8 @@ def _judge_vms(step: Step, vms: list[VM], before: Mapping[str, Situation] | None
         entry.ran_there &= vm_here is None or not vm_here.active
         if _is_another_instance(step, vm_here, entry):
             entry.stop_requests = 0  # what was asked of the one before, this one does not know
+        if vm_here is not None and vm_here.stopping is False and step.obs.now - entry.stop_sent > _ON_ITS_WAY_SECONDS:
+            entry.stop_requests = 0  # it was noted, and then not made or refused
         if vm_here is not None and situation in _AT_HOME and uuid not in arriving and uuid not in step.unsure:
             _update_entry(step, entry, vm_here)
         step.situations[uuid] = situation

@@ -295,9 +295,9 @@ def _runs_here(step: Step, uuid: str, vm: VM) -> bool:
         return entry.ending == Ending.NONE.value
     asked, waited = entry.stop_requests > 0, step.obs.now - entry.stop_sent
     timeout = max(entry.stop_timeout, step.policy.shutdown_timeout)
-    if asked and waited <= timeout and vm.state is State.RUNNING:
+    if asked and (waited <= timeout or vm.stopping is False) and vm.state is State.RUNNING:
         entry.ending = Ending.NONE.value
-        return True  # an ACPI request cannot be taken back: wait for what the guest does
+        return True  # it cannot be taken back: wait for what the guest does. One that was not asked is soon forgotten
     ours = entry.asked_to_stop or entry.disarmed
     if ours and entry.persistent and entry.autostart and not vm.autostart:
         step.attempt_or_block(Do.AUTOSTART_ON, uuid, "", Reason.CannotStart)

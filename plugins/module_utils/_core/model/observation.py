@@ -153,9 +153,8 @@ class VM:
     `compared`: target node -> what of machine type and CPU could not be compared there, in words; empty: nothing. Only
     of targets whose hypervisor is older.
     `migratable` None: not known yet.
-    `known` False: it is here, and what it is could not be read. Of persistent, autostart, strategy,
-    marks and all else that only its definition tells, nothing is said then; but for the autostart
-    of one that is off.
+    `known` False: it is here, and what it is could not be read. Of persistent, autostart, strategy, marks and all else
+    that only its definition tells, nothing is said then; but for the autostart of one that is off.
     `document`: what rules see (JSON-like).
     `owner`: who moves it where its strategy is External, for people; empty: not known.
     `cpu_milli`: what it requests, where CPU is counted.
@@ -165,9 +164,10 @@ class VM:
     `control_node`: why it is taken for the machine that runs the maintenance; empty: it is not.
     `restarted`: it is not the instance that was last seen; it was started anew.
     `kept_off`: it is off and its owner wants it so, whoever stopped it.
+    `stopping`: is a stop of it under way, whoever asked for one; None: a guest that was asked cannot be told apart.
     `instance`: which start of it this is, where the platform tells it apart; empty: it does not.
-    `next_start`: how what it starts with next differs from what runs now; empty: in nothing that
-    matters. `unshown`: what of it can be known only when the drain looks, in sentences.
+    `next_start`: how what it starts with next differs from what runs now; empty: in nothing that matters.
+    `unshown`: what of it can be known only when the drain looks, in sentences.
     `served_at`: servers of its disks that are given by name, so that each host may find another one.
     """
 
@@ -206,6 +206,7 @@ class VM:
     restarted: bool = False
     kept_off: Finding | None = None
     next_start: str = ""
+    stopping: bool | None = None
     instance: str = ""
     unshown: tuple[str, ...] = ()
     served_at: tuple[str, ...] = ()
@@ -284,7 +285,8 @@ class Node:
 def amounts(takes: Mapping[str, int]) -> str:
     """In words, each with " and " before it."""
     units = {what: " MiB of" if what.startswith("hugepages") else "" for what in takes}
-    return "".join(f" and {value}{units[what]} {what}" for what, value in sorted(takes.items()))
+    words = {what: "pod" if (what, value) == ("pods", 1) else what for what, value in takes.items()}
+    return "".join(f" and {value}{units[what]} {words[what]}" for what, value in sorted(takes.items()))
 
 
 @dataclass(frozen=True)
@@ -366,8 +368,8 @@ class Observation:
     `attached`: volumes of pods that have left, which are still attached to the draining node, in words.
     `silent`: why no holder was heard that is there. `full`: what answers was
     read whole; a node that does not answer is not reachable (see `unread`).
-    `stop_errors`: why the last save or request to stop came to nothing, by UUID. `unsent`: asked
-    for by us to be asked to stop, and the guest is not known to have got a request.
+    `stop_errors`: why the last save or request to stop came to nothing, by UUID. `unsent`: asked for by us to be asked
+    to stop, and the guest is not known to have got a request.
     `complete`: what is in no list does not exist, so no node is missing from what was read.
     `ended`: what others did to a VM that is off or gone (stopped it, deleted it), by UUID.
     `ending`: VMs on the draining nodes that others are ending right now, and how, by UUID.

@@ -315,6 +315,7 @@ class Observer:
             document=vmi_document(vmi, self._machine(uuid), self.rates.of(vmi)),
             control_node="" if gone else self._control_node.why(vmi),
             restarted=uuid in self._restarted,
+            stopping=self._stopping(vmi, entry),
             instance=known.uid,
         )
         if marked:
@@ -324,6 +325,13 @@ class Observer:
             known.asked = False  # a mark that comes now is a new one
         external = strategy == "External" and not moving
         return bool(moving) or asked or (marked and not external)
+
+    def _stopping(self, vmi: Obj, entry: VMRecord | None) -> bool | None:
+        """Is it on its way out? None: nothing was asked of it. An eviction shows at the pod first."""
+        if entry is None or not entry.stop_requests:
+            return None
+        pod = facts.launcher_of(vmi, self.watches.need_pods())
+        return pod is None or facts.deleted(pod) or deletion.ends(vmi)
 
     def _hinders(self, uuid: str) -> Finding | None:
         """Why no migration of this VM can begin, although the VM itself can migrate: no node takes it, or KubeVirt's

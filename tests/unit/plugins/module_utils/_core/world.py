@@ -221,7 +221,7 @@ class World(Faults, Observer):
 def vm(number: int, node: str, memory: int = 1024, **more) -> Domain:
     """A domain that runs. `may_stop`: a rule of the test allows to stop it."""
     may_stop = more.pop("may_stop", False)
-    spec_words = ("declared_strategy", "migratable", "findings", "refused_by", "group", "document")
+    spec_words = ("declared_strategy", "migratable", "findings", "refused_by", "group", "document", "stopping")
     spec = {k: more.pop(k) for k in spec_words if k in more}
     uuid = f"u{number}"
     return Domain(

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.actions import Action, Do, NodePhase
+from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.decide import decide
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.decision.restore import leaves_nothing
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.observation import EvictionStrategy, State
 from ansible_collections.virtops.maintenance.plugins.module_utils._core.model.policy import Rule
@@ -127,6 +128,44 @@ def test_a_deaf_guest_blocks_one_restore_and_not_the_next() -> None:
     before = made.clock
     assert run(made, ALLOWED, "active", "again").phase is NodePhase.ACTIVE
     assert made.clock - before < 5.0
+
+
+def noted(made, name: str = "first") -> None:
+    """A drain that is killed between its note and its request."""
+    platform = ModelPlatform(made, "a")
+    record = begin(None, "a", "drained", name, platform.now(), platform.own.boot_id)
+    decision = decide(platform.observe(record), {"a": record}, ALLOWED)
+    assert Do.SHUTDOWN in {action.do for action in decision.actions}
+    platform.save(decision.records["a"])
+
+
+@pytest.mark.parametrize(("shown", "ending"), [(False, ("restored", "")), (None, TIMED_OUT)])
+def test_one_that_was_not_asked_after_all_is_given_back_where_that_is_seen(shown, ending) -> None:
+    """KubeVirt shows a stop at the VMI and its pod. libvirt shows nothing of a request to the guest."""
+    made = slow(25.0, stopping=shown)
+    noted(made)
+    before = made.clock
+    outcome = run(made, replace(ALLOWED, shutdown_timeout=150.0), "active", "back")
+    assert ended(outcome) == ending
+    assert state(made) is State.RUNNING and (made.clock - before < 90.0) is (shown is False)
+
+
+def test_one_that_is_seen_to_stop_is_waited_for_and_started_again() -> None:
+    made = slow(80.0, stopping=False)
+    a_slice(made, replace(ALLOWED, shutdown_timeout=120.0), 3.0)
+    assert run(made, ALLOWED, "active", "back").phase is NodePhase.ACTIVE
+    assert state(made) is State.RUNNING and made.machines["a"].domains["u1"].asked_at is None
+
+
+def test_a_request_that_is_on_its_way_when_its_run_is_killed_is_waited_for() -> None:
+    made, ask = slow(5.0, stopping=False), Action(Do.SHUTDOWN, "a", "u1")
+    noted(made)
+    platform = ModelPlatform(made, "a")
+    made.at(made.clock + 20.0, lambda: platform.apply([ask], platform.load()))
+    outcome = run(made, replace(ALLOWED, shutdown_timeout=45.0), "active", "back")
+    assert (outcome.phase, ended(outcome)) == (NodePhase.ACTIVE, ("restored", ""))
+    made.advance(made.clock + 100.0)
+    assert state(made) is State.RUNNING and made.machines["a"].domains["u1"].asked_at is None
 
 
 def test_a_restore_that_was_killed_before_its_word_has_said_nothing() -> None:

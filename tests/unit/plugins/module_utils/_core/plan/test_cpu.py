@@ -204,6 +204,8 @@ def test_huge_pages_are_given_once() -> None:
     large = plan(hosts, [guest("db", "a", 1, 32, takes={PAGES: 32 * GIB, "pods": 1})], "a").refusal
     assert large is not None
     assert f"b has room for 524288 MiB and 64 CPUs and 16384 MiB of {PAGES};" in large.detail
+    full = plan([host("a"), host("b", spare={"pods": 0})], [guest("web", "a", 1, takes={"pods": 1})], "a").refusal
+    assert full is not None and full.sentence.endswith("has no target once a is out; free 1 pod")
 
 
 def test_a_host_of_which_it_is_not_known_takes_huge_pages() -> None:
