@@ -343,9 +343,11 @@ def test_a_drain_that_is_killed_at_its_request_to_stop(sim, operator, monkeypatc
     with monkeypatch.context() as patched:
         patched.setattr(Client, "_send", killed)
         with pytest.raises(KeyboardInterrupt):
-            operator.slice(Intent.DRAINED, 5.0, allow_stop=True)
+            operator.slice(Intent.DRAINED, 60.0, allow_stop=True)
     monkeypatch.setattr(decide, "_ON_ITS_WAY_SECONDS", 0.0 if arrives else 12.0)
     back = operator.restore(shutdown_timeout=120.0)
-    assert (back["phase"], row(back, "vm")["verdict"]) == ("Active", "restored"), back
+    verdict = row(back, "vm")["verdict"]
+    # It is started where KubeVirt's scheduler likes.
+    assert back["phase"] == "Active" and verdict in ("restored", *["cold_moved"] * again), back
     sim.until(lambda: sim.running("vm"))
     assert (sim.find(VMIS, "vm")["metadata"]["uid"] != uid) is again and clean(sim)
